@@ -24,38 +24,57 @@ func benchState() checkpoint.State {
 }
 
 // BenchmarkFetch moves a state over loopback, checksummed, donors in the same
-// process. The comparison is BenchmarkRawStream: one socket, no checksum.
+// process: beside the target's tensors, and into them. The comparison is
+// BenchmarkRawStream: one socket, no checksum.
 func BenchmarkFetch(b *testing.B) {
 	for _, donors := range []int{1, 2} {
-		b.Run(fmt.Sprintf("bytes=256MiB/donors=%d", donors), func(b *testing.B) {
-			s, into := benchState(), benchState()
-			for _, x := range s.Tensors {
-				for i := range x.Bytes() {
-					x.Bytes()[i] = 1
-				}
+		for _, inPlace := range []bool{false, true} {
+			b.Run(fmt.Sprintf("bytes=256MiB/donors=%d/inplace=%t", donors, inPlace), func(b *testing.B) {
+				benchFetch(b, donors, inPlace)
+			})
+		}
+	}
+}
+
+func benchFetch(b *testing.B, donors int, inPlace bool) {
+	states := [2]checkpoint.State{benchState(), benchState()} // what the target has is the other one, all of it
+	for _, x := range states[1].Tensors {
+		for bytes := x.Bytes(); len(bytes) > 0; bytes = bytes[1:] {
+			bytes[0] = 1
+		}
+	}
+	into := benchState()
+	var from []*checkpoint.HTTP
+	var names []string
+	for range donors {
+		d := serving(b)
+		from, names = append(from, d), append(names, d.Metadata())
+	}
+	target := serving(b)
+	b.SetBytes(benchBytes)
+	b.ReportAllocs()
+	turn := 1
+	for b.Loop() {
+		b.StopTimer()
+		v := checkpoint.Version(fmt.Sprint(turn))
+		for _, d := range from {
+			if err := d.Serve(v, ckpttest.Saves(states[turn%2])); err != nil {
+				b.Fatal(err)
 			}
-			var from []string
-			for range donors {
-				d := serving(b)
-				if err := d.Serve("v", ckpttest.Saves(s)); err != nil {
-					b.Fatal(err)
-				}
-				from = append(from, d.Metadata())
-			}
-			target := serving(b)
-			b.SetBytes(benchBytes)
-			b.ReportAllocs()
-			for b.Loop() {
-				b.StopTimer()
-				for _, x := range into.Tensors {
-					x.Zero()
-				}
-				b.StartTimer()
-				if _, err := ckpttest.Fetch(b.Context(), target, "v", from, into); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+		}
+		turn++
+		m, err := checkpoint.NewMirror(into, checkpoint.MirrorOptions{Overwrite: inPlace})
+		if err != nil {
+			b.Fatal(err)
+		}
+		m.SetDirect(inPlace)
+		b.StartTimer()
+		if _, err := target.Fetch(b.Context(), v, names, m); err != nil {
+			b.Fatal(err)
+		}
+		if err := m.Install(v); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ func TestReadersOfAnyLeaveBuffersToAHeal(t *testing.T) {
 			t.Fatal(err)
 		}
 		idle = append(idle, c)
-		_, err = fmt.Fprintf(c, "GET /v1/data?version=*&from=0&n=%d HTTP/1.1\r\nHost: x\r\nSkerry-Wait-Ms: 9000\r\n\r\n", size)
+		_, err = fmt.Fprintf(c, "GET /v2/data?version=*&from=0&n=%d HTTP/1.1\r\nHost: x\r\nSkerry-Wait-Ms: 9000\r\n\r\n", size)
 		if err != nil {
 			t.Fatal(err)
 		}

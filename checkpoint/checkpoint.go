@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"github.com/skerry-ft/skerry/tensor"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 )
 
-// State is what a replica group rank must have to go on: parameters, optimizer
-// state, and small things such as step counters in Meta. Names are unique;
-// tensors are views of the owner's memory.
-type State struct {
-	Tensors map[string]tensor.Tensor
-	Meta    map[string]string
-}
+// State is what a transport moves, as the format has it.
+type State = safetensors.State
 
 // Version names a state: a position, as text without spaces.
 type Version string
@@ -69,5 +64,5 @@ var (
 	// another mirror.
 	ErrOtherCut = errors.New("checkpoint: donors cut the state in another way than before")
 	// ErrCorrupt is returned when bytes do not match their checksum or format.
-	ErrCorrupt = errors.New("checkpoint: corrupt bytes")
+	ErrCorrupt = safetensors.ErrCorrupt
 )

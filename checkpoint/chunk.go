@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"slices"
 
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -27,6 +29,7 @@ type chunk struct {
 
 	state chunkState // guarded by the plan that it is in
 	want  mark       // what the first donor has; guarded by the plan
+	blind int        // the turn in which it was taken before the first donor said so; 0: it was not
 }
 
 type chunkState byte
@@ -38,15 +41,21 @@ const (
 	chunkDone                      // it is there
 )
 
+// copyStep is how much is copied or checksummed between looks at ctx, and
+// fits into a core's cache, so that the checksum reads what the copy has
+// just brought in. After each step other goroutines get a turn: the process that
+// gives or takes a state has beats to send, and a time slice is 10 ms.
+const copyStep = 256 << 10
+
 // span is a part of a chunk's bytes.
 type span struct{ from, to int64 }
 
 // boolsIn are the parts of bytes [from, to) that bool tensors are, relative to
 // from.
-func boolsIn(l *layout, from, to int64) []span {
+func boolsIn(l *safetensors.Layout, from, to int64) []span {
 	var out []span
-	for _, e := range l.entries {
-		if a, b := max(e.from, from), min(e.to, to); e.DType == tensor.Bool && a < b {
+	for _, e := range l.Entries {
+		if a, b := max(e.From, from), min(e.To, to); e.DType == tensor.Bool && a < b {
 			out = append(out, span{a - from, b - from})
 		}
 	}
@@ -79,14 +88,14 @@ func (c *chunk) reset() {
 	c.got, c.sum = 0, running{}
 }
 
-// begin prepares its memory to be written.
-func (c *chunk) begin() {
+// begin prepares its memory to be written, and keeps what is there if it is to.
+func (c *chunk) begin(keep bool) {
 	c.known = false
 	if !c.direct {
 		return
 	}
 	c.patch = nil
-	if c.undo != nil {
+	if c.undo != nil || !keep {
 		return
 	}
 	c.undo = make([]byte, 0, c.to-c.from)
@@ -113,6 +122,15 @@ func (c *chunk) fill(body io.Reader, part []byte) error {
 	return nil
 }
 
+// filled notes that b has come, and sums it up.
+func (c *chunk) filled(b []byte) {
+	for step := range slices.Chunk(b, copyStep) {
+		c.sum.add(step)
+		runtime.Gosched() // see copyStep
+	}
+	c.got += int64(len(b))
+}
+
 // finish takes what has arrived for the chunk. Bytes in bool tensors that Go's
 // bools cannot be are refused.
 func (c *chunk) finish() error {
@@ -121,7 +139,7 @@ func (c *chunk) finish() error {
 	for _, s := range c.bools {
 		if b, bad := c.badBool(s); bad {
 			c.patch = nil
-			return corrupt("a bool tensor in the chunk at %d holds %d", c.from, b)
+			return safetensors.Corrupt("a bool tensor in the chunk at %d holds %d", c.from, b)
 		}
 	}
 	c.have, c.known = have, true

@@ -1,12 +1,12 @@
-// Package checkpoint moves a replica's state to a replica that heals, and
-// encodes it. State is named tensors plus a small string map; the codec is
-// safetensors, so nothing that a peer sends can execute code.
+// Package checkpoint moves a replica's state to a replica that heals. A state is named
+// tensors plus a small string map, laid out as package safetensors does, so nothing that a
+// peer sends can execute code.
 //
 // A [Transport] has a donor side (Metadata, Serve, Pause) and a target side
 // (Fetch into a [Mirror]). A donor makes no copy: targets read its tensors, chunk
-// by chunk, while they do not change. A target tells by two checksums of each
-// chunk what it holds already, and only the rest travels, striped over donors. When
-// a donor dies, a fetch goes on with the others at the byte where it was; when all
+// by chunk, while they do not change. A target tells by the hash of each chunk what it
+// holds already, and only the rest travels, striped over donors; where nothing of a sample
+// is there, it compares no more. When a donor dies, a fetch goes on with the others at the byte where it was; when all
 // do, the next fetch goes on with what is there.
 //
 // # Windows

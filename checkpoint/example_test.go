@@ -1,7 +1,6 @@
 package checkpoint_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -56,17 +55,4 @@ func Example() {
 	donor.Pause() // the weights may change
 	weights[0] = 7
 	// Output: [1 2 3] 5 12 <nil>
-}
-
-func ExampleDecode() {
-	var file bytes.Buffer
-	saved := []float32{1, 2}
-	if err := checkpoint.Encode(&file, checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.Of(saved)}}); err != nil {
-		fmt.Println(err)
-		return
-	}
-	other := make([]float32, 3)
-	_, err := checkpoint.Decode(&file, checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.Of(other)}})
-	fmt.Println(err)
-	// Output: checkpoint: state does not fit: w: want float32[3], got float32[2]
 }

@@ -16,3 +16,6 @@ func PaceForTest(t *testing.T, perSecond, n int64) {
 
 // FreeBuffersForTest is how many buffers readers of v find free.
 func FreeBuffersForTest(t *HTTP, v Version) int { return len(t.buffersFor(v).free) }
+
+// ProbesForTest is probes.
+const ProbesForTest = probes

@@ -21,6 +21,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/ckpttest"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -41,6 +42,7 @@ type front struct {
 		flipEvery bool          // one bit of each data response
 		marksLeft int           // responses with marks, then every request breaks off; 0: all
 		stale     bool          // marks are of other bytes than those that are sent
+		marked    int           // chunks whose marks were passed on
 	}
 }
 
@@ -82,14 +84,14 @@ func (f *front) forward(w http.ResponseWriter, r *http.Request, client *http.Cli
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.Header().Set("Skerry-Mark", resp.Header.Get("Skerry-Mark"))
-	if r.URL.Path == "/v1/data" && resp.StatusCode == http.StatusOK {
+	if r.URL.Path == "/v2/data" && resp.StatusCode == http.StatusOK {
 		if f.hold != nil {
 			f.hold()
 		}
 		f.data(w, r, body)
 		return
 	}
-	if r.URL.Path == "/v1/marks" && resp.StatusCode == http.StatusOK {
+	if r.URL.Path == "/v2/marks" && resp.StatusCode == http.StatusOK {
 		f.marks(body)
 	}
 	w.WriteHeader(resp.StatusCode)
@@ -105,8 +107,9 @@ func (f *front) marks(body []byte) {
 			panic(http.ErrAbortHandler)
 		}
 	}
+	n := len(body) - 4
+	f.mu.marked += n / 8
 	if f.mu.stale {
-		n := len(body) - 4
 		for i := range n {
 			body[i] ^= 1
 		}
@@ -193,13 +196,22 @@ func urls(fronts []*front) (out []string) {
 	return out
 }
 
-func fetchOK(t *testing.T, target *checkpoint.HTTP, fronts []*front, s checkpoint.State) {
+// fetchOK fetches s, and returns how many bytes of data have come for it.
+func fetchOK(t *testing.T, target *checkpoint.HTTP, fronts []*front, s checkpoint.State) (received int64) {
 	t.Helper()
 	into := ckpttest.Blank(s)
-	if _, err := ckpttest.Fetch(t.Context(), target, "v", urls(fronts), into); err != nil {
+	m, err := checkpoint.NewMirror(into, checkpoint.MirrorOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := target.Fetch(t.Context(), "v", urls(fronts), m); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Install("v"); err != nil {
 		t.Fatal(err)
 	}
 	ckpttest.Equal(t, into, s)
+	return m.Received()
 }
 
 func TestFetchIsStripedAndNoByteComesTwice(t *testing.T) {
@@ -233,9 +245,8 @@ func TestFetchGoesOnWhereADonorDied(t *testing.T) {
 	s := big()
 	target, fronts := faulty(t, 2, s)
 	fronts[0].mu.dieAfter = 5*small + 1234 // in the middle of a chunk
-	fetchOK(t, target, fronts, s)
-	if total := fronts[0].passed() + fronts[1].passed(); total != bytesOf(s) {
-		t.Errorf("%d bytes were sent for a state of %d", total, bytesOf(s))
+	if total := fetchOK(t, target, fronts, s); total != bytesOf(s) {
+		t.Errorf("%d bytes came for a state of %d", total, bytesOf(s))
 	}
 	if got := fronts[0].passed(); got != fronts[0].mu.dieAfter {
 		t.Errorf("the donor gave %d bytes before it died, want %d", got, fronts[0].mu.dieAfter)
@@ -295,9 +306,8 @@ func TestFirstDonorDiesBetweenMarks(t *testing.T) {
 	s := big()
 	target, fronts := faulty(t, 2, s)
 	fronts[0].mu.marksLeft = 3
-	fetchOK(t, target, fronts, s)
-	if total := fronts[0].passed() + fronts[1].passed(); total != bytesOf(s) {
-		t.Errorf("%d bytes were sent for a state of %d", total, bytesOf(s))
+	if total := fetchOK(t, target, fronts, s); total != bytesOf(s) {
+		t.Errorf("%d bytes came for a state of %d", total, bytesOf(s))
 	}
 }
 
@@ -310,6 +320,89 @@ func TestATensorThatChangesBesideTheStep(t *testing.T) {
 	fronts[0].hold = func() {} // the marks are known before the first data
 	fronts[0].mu.stale = true
 	fetchOK(t, target, fronts, s)
+}
+
+// TestWhatDiffersThroughoutIsNotCompared: of a state of which the target has nothing few
+// marks are asked for; of one that it has but for a byte, all.
+func TestWhatDiffersThroughoutIsNotCompared(t *testing.T) {
+	t.Parallel()
+	s := big()
+	chunks := int(bytesOf(s)+small-1) / small
+	target, fronts := faulty(t, 1, s)
+	into := ckpttest.NewState(12) // other bytes, everywhere
+	into.Tensors["more"] = tensor.New(tensor.Float64, 40000)
+	for i := range tensor.Slice[float64](into.Tensors["more"]) {
+		tensor.Slice[float64](into.Tensors["more"])[i] = -1
+	}
+	if _, err := ckpttest.Fetch(t.Context(), target, "v", urls(fronts), into); err != nil {
+		t.Fatal(err)
+	}
+	ckpttest.Equal(t, into, s)
+	if n := fronts[0].mu.marked; n < checkpoint.ProbesForTest || n > chunks/2 {
+		t.Errorf("%d marks were asked for, of %d chunks", n, chunks)
+	}
+	target, fronts = faulty(t, 1, s)
+	into.Tensors["large"].Bytes()[0] ^= 1
+	if _, err := ckpttest.Fetch(t.Context(), target, "v", urls(fronts), into); err != nil {
+		t.Fatal(err)
+	}
+	ckpttest.Equal(t, into, s)
+	if n := fronts[0].mu.marked; n != chunks {
+		t.Errorf("%d marks were asked for, want those of all %d chunks", n, chunks)
+	}
+	if n := fronts[0].passed(); n != small {
+		t.Errorf("%d bytes came for one that differs, want a chunk of %d", n, small)
+	}
+}
+
+// TestFirstDonorDiesUncompared: what has come of it stays, though it has said nothing of
+// the rest.
+func TestFirstDonorDiesUncompared(t *testing.T) {
+	t.Parallel()
+	for _, at := range []int64{small / 2, 20*small + 99, 60 * small} {
+		s := big()
+		target, fronts := faulty(t, 2, s)
+		fronts[0].mu.dieAfter = at
+		if total := fetchOK(t, target, fronts, s); total != bytesOf(s) {
+			t.Errorf("dies after %d: %d bytes came for a state of %d", at, total, bytesOf(s))
+		}
+	}
+}
+
+// TestBrokenCopyIsGoneOnWithElsewhere: a fetch into the tensors breaks off in the middle
+// of a chunk, and the next one puts that chunk beside them, with all its bytes.
+func TestBrokenCopyIsGoneOnWithElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, overwrite := range []bool{false, true} {
+		s, into := big(), big()
+		for i := range tensor.Slice[float64](into.Tensors["more"]) {
+			tensor.Slice[float64](into.Tensors["more"])[i] = -3
+		}
+		target, fronts := faulty(t, 1, s)
+		m, err := checkpoint.NewMirror(into, checkpoint.MirrorOptions{Overwrite: overwrite})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.SetDirect(true)
+		setDieAfter := func(n int64) {
+			fronts[0].mu.Lock()
+			defer fronts[0].mu.Unlock()
+			fronts[0].mu.dieAfter = n
+		}
+		setDieAfter(5*small + small/2)
+		if _, err := target.Fetch(t.Context(), checkpoint.Any, urls(fronts), m); err == nil {
+			t.Fatal("the copy has not broken off")
+		}
+		m.SetDirect(false)
+		setDieAfter(-1)
+		if _, err := target.Fetch(t.Context(), "v", urls(fronts), m); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Install("v"); err != nil {
+			t.Fatal(err)
+		}
+		ckpttest.Equal(t, into, s)
+	}
 }
 
 func TestFetchEndsWithItsContext(t *testing.T) {
@@ -368,7 +461,7 @@ func TestWholeFile(t *testing.T) {
 	}
 	body := get(t, donor.Metadata()+"/v1/state?version=v", http.StatusOK)
 	into := ckpttest.Blank(s)
-	if _, err := checkpoint.Decode(bytes.NewReader(body), into); err != nil {
+	if _, err := safetensors.Decode(bytes.NewReader(body), into); err != nil {
 		t.Fatal(err)
 	}
 	ckpttest.Equal(t, into, s)
@@ -388,18 +481,18 @@ func TestRequestsRefused(t *testing.T) {
 		{"/v1/manifest", http.StatusBadRequest},
 		{"/v1/manifest?version=" + strings.Repeat("x", 600), http.StatusBadRequest},
 		{"/v1/manifest?version=a%20b", http.StatusBadRequest},
-		{"/v1/marks?version=v&first=0&n=0", http.StatusBadRequest},
-		{"/v1/marks?version=v&first=0&n=65", http.StatusBadRequest},
-		{"/v1/marks?version=v&first=-1&n=1", http.StatusBadRequest},
-		{"/v1/marks?version=v&first=7&n=1", http.StatusRequestedRangeNotSatisfiable},
-		{"/v1/marks?version=w&first=0&n=1", http.StatusConflict},
+		{"/v2/marks?version=v&first=0&n=0", http.StatusBadRequest},
+		{"/v2/marks?version=v&first=0&n=65", http.StatusBadRequest},
+		{"/v2/marks?version=v&first=-1&n=1", http.StatusBadRequest},
+		{"/v2/marks?version=v&first=7&n=1", http.StatusRequestedRangeNotSatisfiable},
+		{"/v2/marks?version=w&first=0&n=1", http.StatusConflict},
 		{"/v1/state?version=*", http.StatusBadRequest},
-		{"/v1/data?version=v", http.StatusBadRequest},
-		{"/v1/data?version=v&from=-1&n=1", http.StatusBadRequest},
-		{"/v1/data?version=v&from=0&n=0", http.StatusBadRequest},
-		{"/v1/data?version=v&from=0&n=999999999999", http.StatusBadRequest},
-		{"/v1/data?version=v&from=9223372036854775807&n=1", http.StatusBadRequest},
-		{"/v1/data?version=v&from=0&n=9999999", http.StatusRequestedRangeNotSatisfiable},
+		{"/v2/data?version=v", http.StatusBadRequest},
+		{"/v2/data?version=v&from=-1&n=1", http.StatusBadRequest},
+		{"/v2/data?version=v&from=0&n=0", http.StatusBadRequest},
+		{"/v2/data?version=v&from=0&n=999999999999", http.StatusBadRequest},
+		{"/v2/data?version=v&from=9223372036854775807&n=1", http.StatusBadRequest},
+		{"/v2/data?version=v&from=0&n=9999999", http.StatusRequestedRangeNotSatisfiable},
 	}
 	for _, c := range cases {
 		get(t, donor.Metadata()+c.path, c.status)

@@ -10,8 +10,10 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/guard"
@@ -52,6 +54,7 @@ type fetch struct {
 	cfg     HTTPConfig
 	client  *http.Client
 	version Version
+	token   []byte // nil: there is none
 	proof   string // or ""
 	into    *Mirror
 	stop    context.CancelCauseFunc
@@ -72,6 +75,8 @@ type donor struct {
 	base *url.URL
 	stop context.CancelCauseFunc // ends all its streams
 	meta map[string]string       // of its state
+
+	carrying atomic.Pointer[carrying] // nil: none
 
 	mu struct {
 		sync.Mutex
@@ -107,6 +112,7 @@ func (t *HTTP) Fetch(ctx context.Context, v Version, donors []string, into *Mirr
 	}
 	f.release = sync.OnceFunc(func() { close(f.others) })
 	if tokens := t.tokensFor(v); len(tokens) > 0 {
+		f.token = tokens[0]
 		f.proof = hex.EncodeToString(proof.Of(tokens[0], proofOfFetch, []byte(v)))
 	}
 	f.client = f.newClient()
@@ -173,7 +179,7 @@ func (f *fetch) plan() *plan {
 func (f *fetch) donor(ctx context.Context, base string, first bool) error {
 	u, err := parseBase(base)
 	if err == nil && f.cfg.TLS != nil && u.Scheme != "https" {
-		err = fmt.Errorf("donor address %q, want https://: this replica heals over TLS only", clip(base))
+		err = fmt.Errorf("donor address %q, want https://: this replica heals over TLS only", safetensors.Clip(base))
 	}
 	if err != nil {
 		return err
@@ -206,11 +212,21 @@ func (f *fetch) workWith(ctx context.Context, d *donor) error {
 	if err != nil {
 		return err
 	}
-	d.meta = m.metadata()
+	d.meta = m.Metadata()
 	p.join(d)
 	defer p.resign(d)
 	errs := make([]error, f.cfg.Streams+markStreams)
-	var wg sync.WaitGroup
+	var wg, beside sync.WaitGroup
+	connecting, hangUp := context.WithCancel(ctx)
+	if f.cfg.Carrier != nil {
+		beside.Go(func() {
+			if err := f.connect(connecting, d); err != nil && connecting.Err() == nil {
+				f.cfg.Log.Info().Err(err).Str("donor", d.base.String()).Msg("no carrier: the state comes by HTTP")
+			}
+		})
+	}
+	defer beside.Wait()
+	defer hangUp()
 	for i := range errs {
 		wg.Go(func() {
 			if i < markStreams {
@@ -238,7 +254,7 @@ func parseBase(base string) (*url.URL, error) {
 		return nil, fmt.Errorf("donor address: %w", err)
 	}
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil {
-		return nil, fmt.Errorf("donor address %q, want http://host:port", clip(base))
+		return nil, fmt.Errorf("donor address %q, want http://host:port", safetensors.Clip(base))
 	}
 	return u, nil
 }
@@ -251,7 +267,7 @@ func (f *fetch) adopt(m *manifest) (*plan, error) {
 	defer f.mu.Unlock()
 	if p := f.mu.plan; p != nil {
 		if !f.mu.first.sameCut(m) {
-			return nil, corrupt("it lays the state out otherwise than the first donor")
+			return nil, safetensors.Corrupt("it lays the state out otherwise than the first donor")
 		}
 		return p, nil
 	}
@@ -297,7 +313,7 @@ func (d *donor) again(ctx context.Context, err error) error {
 func (f *fetch) manifest(ctx context.Context, d *donor) (*manifest, error) {
 	for {
 		var m *manifest
-		err := f.get(ctx, d, pollWait, "/v1/manifest", url.Values{}, func(_ *http.Response, body io.Reader) error {
+		err := f.get(ctx, d, pollWait, "/v1/manifest", url.Values{}, func(_ *http.Response, body *watched) error {
 			var err error
 			m, err = readManifest(body)
 			return err
@@ -334,7 +350,7 @@ func (f *fetch) askMarks(ctx context.Context, d *donor, p *plan, s span, turn in
 	var marks []mark
 	n := s.to - s.from
 	q := url.Values{"first": {strconv.FormatInt(s.from, 10)}, "n": {strconv.FormatInt(n, 10)}}
-	err := f.get(ctx, d, pollWait, "/v1/marks", q, func(_ *http.Response, body io.Reader) error {
+	err := f.get(ctx, d, pollWait, "/v2/marks", q, func(_ *http.Response, body *watched) error {
 		var err error
 		marks, err = readMarks(body, int(n))
 		return err
@@ -355,7 +371,7 @@ func (f *fetch) askMarks(ctx context.Context, d *donor, p *plan, s span, turn in
 // given up.
 func (f *fetch) stream(ctx context.Context, d *donor, p *plan) error {
 	for {
-		c := p.take(ctx)
+		c := p.take(ctx, d)
 		if c == nil {
 			return context.Cause(ctx)
 		}
@@ -381,6 +397,9 @@ func (d *donor) clear() {
 
 // chunk fetches what is missing of c from d and checks it.
 func (f *fetch) chunk(ctx context.Context, d *donor, p *plan, c *chunk) error {
+	if c.got == c.to-c.from {
+		c.reset() // it was never finished
+	}
 	whole := c.got == 0
 	if whole {
 		f.into.overwrite(c)
@@ -388,9 +407,13 @@ func (f *fetch) chunk(ctx context.Context, d *donor, p *plan, c *chunk) error {
 	n := c.to - c.from - c.got
 	var said mark // by the donor, of what it sent
 	q := url.Values{"from": {strconv.FormatInt(c.from+c.got, 10)}, "n": {strconv.FormatInt(n, 10)}}
-	err := f.get(ctx, d, dataWait, "/v1/data", q, func(resp *http.Response, body io.Reader) error {
-		if resp.ContentLength != n {
-			return corrupt("donor announced %d bytes, want %d", resp.ContentLength, n)
+	by := d.carrying.Load()
+	if by != nil {
+		q.Set("carrier", by.id)
+	}
+	err := f.get(ctx, d, dataWait, "/v2/data", q, func(resp *http.Response, body *watched) error {
+		if by == nil && resp.ContentLength != n {
+			return safetensors.Corrupt("donor announced %d bytes, want %d", resp.ContentLength, n)
 		}
 		var err error
 		if said, err = parseMark(resp.Header.Get(headerMark)); err != nil {
@@ -398,6 +421,9 @@ func (f *fetch) chunk(ctx context.Context, d *donor, p *plan, c *chunk) error {
 		}
 		before := c.got
 		defer func() { f.into.received.Add(c.got - before) }()
+		if by != nil {
+			return by.receive(ctx, c, resp, body, f.cfg.Timeout)
+		}
 		for _, part := range c.rest() {
 			if err := c.fill(body, part); err != nil {
 				return err
@@ -406,15 +432,22 @@ func (f *fetch) chunk(ctx context.Context, d *donor, p *plan, c *chunk) error {
 		return nil
 	})
 	if err != nil {
+		if by != nil && ctx.Err() == nil && d.failedBy(by, err) {
+			return nil // which is no fault of d: the chunk is asked for again, by HTTP
+		}
 		return fmt.Errorf("chunk at %d: %w", c.from, err)
 	}
-	got, want := c.sum.mark(), p.wants(c)
+	got, want := c.sum.mark(), p.wants(d, c, said)
 	// The first donor's bytes are what they were when it read them: those of a
 	// tensor that changes beside the step have another mark each time.
+	if got != want && !whole {
+		c.reset() // it is of two donors, of which either may be wrong: all of it comes from one now
+		return nil
+	}
 	if got != want {
-		if !whole || got != said || !p.amend(d, c, f.version == Any) {
+		if got != said || !p.amend(d, c, f.version == Any) {
 			c.reset()
-			return corrupt("chunk at %d has mark %v, want %v", c.from, got, want)
+			return safetensors.Corrupt("chunk at %d has mark %v, want %v", c.from, got, want)
 		}
 		f.changed(c)
 	}
@@ -437,12 +470,12 @@ func (f *fetch) changed(c *chunk) {
 	}
 	f.torn.Do(func() {
 		f.mu.Lock()
-		l := f.mu.first.layout
+		l := f.mu.first.Layout
 		f.mu.Unlock()
 		var names []string
-		for _, e := range l.entries {
-			if e.from < c.to && e.to > c.from && len(names) < namesShown {
-				names = append(names, clip(e.Name))
+		for _, e := range l.Entries {
+			if e.From < c.to && e.To > c.from && len(names) < namesShown {
+				names = append(names, safetensors.Clip(e.Name))
 			}
 		}
 		f.cfg.Log.Warn().Str("version", string(f.version)).Strs("among", names).
@@ -455,7 +488,7 @@ func (f *fetch) changed(c *chunk) {
 // and then never pause longer than the timeout.
 func (f *fetch) get(
 	ctx context.Context, d *donor, hold time.Duration, path string, q url.Values,
-	read func(resp *http.Response, body io.Reader) error,
+	read func(resp *http.Response, body *watched) error,
 ) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/proof"
 )
@@ -25,6 +26,9 @@ const (
 // headerMark of a data response is the mark of its bytes, as the donor read
 // them.
 const headerMark = "Skerry-Mark"
+
+// headerTag of a data response is the tag under which its bytes come by the carrier.
+const headerTag = "Skerry-Tag"
 
 const (
 	// maxHold bounds how long a donor holds an early request, whatever it
@@ -64,8 +68,9 @@ func refuse(status int, format string, args ...any) error {
 func (t *HTTP) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/manifest", t.answer(t.serveManifest))
-	mux.HandleFunc("GET /v1/marks", t.answer(t.serveMarks))
-	mux.HandleFunc("GET /v1/data", t.answer(t.serveData))
+	mux.HandleFunc("GET /v2/marks", t.answer(t.serveMarks))
+	mux.HandleFunc("GET /v2/data", t.answer(t.serveData))
+	mux.HandleFunc("GET /v2/carrier", t.answer(t.serveCarrier))
 	mux.HandleFunc("GET /v1/state", t.answer(t.serveState))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close") // until the proof
@@ -130,15 +135,24 @@ func (t *HTTP) admit(r *http.Request, v Version) error {
 	if err := v.check(); err != nil && v != Any {
 		return refuse(http.StatusBadRequest, "%v", err)
 	}
-	said, err := hex.DecodeString(r.Header.Get(headerProof))
-	holds := func(token []byte) bool { return err == nil && proof.Holds(said, token, proofOfFetch, []byte(v)) }
-	switch tokens := t.tokensFor(v); {
+	tokens := t.tokensFor(v)
+	switch {
 	case len(tokens) == 0 && t.cfg.Guarded:
 		return refuse(http.StatusForbidden, "this donor is in no quorum yet")
-	case len(tokens) > 0 && !slices.ContainsFunc(tokens, holds):
+	case len(tokens) > 0 && tokenOf(r, v, tokens) == nil:
 		return refuse(http.StatusForbidden, "the token's proof is missing or wrong")
 	}
 	return nil
+}
+
+// tokenOf is the one of tokens that r proves; nil: none.
+func tokenOf(r *http.Request, v Version, tokens [][]byte) []byte {
+	said, err := hex.DecodeString(r.Header.Get(headerProof))
+	i := slices.IndexFunc(tokens, func(token []byte) bool { return err == nil && proof.Holds(said, token, proofOfFetch, []byte(v)) })
+	if i < 0 {
+		return nil
+	}
+	return tokens[i]
 }
 
 // serveManifest says what the state holds and how it is cut.
@@ -147,7 +161,7 @@ func (t *HTTP) serveManifest(w http.ResponseWriter, r request) error {
 	if err != nil {
 		return err
 	}
-	m := &manifest{layout: o.view.layout, chunkBytes: int64(t.cfg.ChunkBytes)}
+	m := &manifest{Layout: o.view.Layout, chunkBytes: int64(t.cfg.ChunkBytes)}
 	n, head := m.chunks(), o.head
 	t.window.release(o, r.version)
 	if n > MaxChunks {
@@ -161,7 +175,7 @@ func (t *HTTP) serveManifest(w http.ResponseWriter, r request) error {
 func (r request) number(name string, least, most uint64) (int64, error) {
 	n, err := strconv.ParseUint(r.query.Get(name), 10, 63)
 	if err != nil || n < least || n > most {
-		return 0, refuse(http.StatusBadRequest, "%s = %q, want %d to %d", name, clip(r.query.Get(name)), least, most)
+		return 0, refuse(http.StatusBadRequest, "%s = %q, want %d to %d", name, safetensors.Clip(r.query.Get(name)), least, most)
 	}
 	return int64(n), nil
 }
@@ -196,17 +210,17 @@ func (t *HTTP) markOf(r request, i int64) (mark, error) {
 		return 0, err
 	}
 	defer t.window.release(o, r.version)
-	m := &manifest{layout: o.view.layout, chunkBytes: int64(t.cfg.ChunkBytes)}
+	m := &manifest{Layout: o.view.Layout, chunkBytes: int64(t.cfg.ChunkBytes)}
 	if n := int64(m.chunks()); i >= n {
 		return 0, refuse(http.StatusRequestedRangeNotSatisfiable, "chunk %d of %d", i, n)
 	}
 	from, to := m.bounds(int(i))
-	return markOf(pieces(&o.view.layout, o.view.bytes, from, to)), nil
+	return markOf(safetensors.Pieces(&o.view.Layout, o.view.Bytes, from, to)), nil
 }
 
 // serveData sends some bytes of the data section, with their mark.
 func (t *HTTP) serveData(w http.ResponseWriter, r request) error {
-	from, err := r.number("from", 0, MaxStateBytes)
+	from, err := r.number("from", 0, safetensors.MaxStateBytes)
 	if err != nil {
 		return err
 	}
@@ -229,6 +243,9 @@ func (t *HTTP) serveData(w http.ResponseWriter, r request) error {
 	}
 	w.Header().Set(headerMark, sum.String())
 	failpoint.At(r.Context(), failpoint.SendBefore)
+	if id := r.query.Get("carrier"); id != "" {
+		return t.sendCarried(w, r, id, b)
+	}
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	half := len(b) / 2
@@ -257,7 +274,7 @@ func (t *HTTP) read(ctx context.Context, v Version, dst []byte, from int64) (mar
 		return 0, err
 	}
 	defer t.window.release(o, v)
-	if size, n := o.view.size(), int64(len(dst)); from > size || n > size-from {
+	if size, n := o.view.Size(), int64(len(dst)); from > size || n > size-from {
 		return 0, refuse(http.StatusRequestedRangeNotSatisfiable, "bytes [%d,%d) of %d", from, from+n, size)
 	}
 	return o.copyOut(dst, from), nil
@@ -281,7 +298,7 @@ func (t *HTTP) serveState(w http.ResponseWriter, r request) error {
 	if err != nil {
 		return err
 	}
-	version, head, size := o.version, o.head, o.view.size()
+	version, head, size := o.version, o.head, o.view.Size()
 	t.window.release(o, r.version)
 	if r.version == Any {
 		return refuse(http.StatusBadRequest, "version = %q, want one", string(Any))
@@ -343,5 +360,5 @@ func readText(r io.Reader) string {
 	if err != nil && len(text) == 0 {
 		return err.Error()
 	}
-	return clip(string(text))
+	return safetensors.Clip(string(text))
 }

@@ -101,6 +101,9 @@ type HTTPConfig struct {
 	// keeps no secret and no byte from whoever can read or write the network.
 	TLS *TLS
 
+	// Carrier moves the bytes of chunks where both sides have one; nil: HTTP does.
+	Carrier Carrier
+
 	// Listener is where targets come from, and Dial connects to donors, if not nil,
 	// instead of a listener at Listen and of TCP. What is said of Listen holds for the
 	// Listener's address. Close closes it.
@@ -156,8 +159,10 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 // concurrent use.
 //
 //	GET /v1/manifest?version=V            what V holds, and how it is cut
-//	GET /v1/marks?version=V&first=I&n=N   the marks of N chunks
-//	GET /v1/data?version=V&from=A&n=N     N bytes of V's data section, and their mark
+//	GET /v2/marks?version=V&first=I&n=N   the marks of N chunks
+//	GET /v2/data?version=V&from=A&n=N     N bytes of V's data section, and their mark
+//	GET /v2/carrier?version=V             an end of a Carrier, as long as the request lasts;
+//	                                      /v2/data?carrier=ID sends by it
 //	GET /v1/state?version=V               V as one safetensors file
 //
 // NewHTTP listens; Run serves until its ctx ends or Close.
@@ -178,7 +183,8 @@ type HTTP struct {
 	mu struct {
 		sync.Mutex
 
-		tokens [][]byte // the newest first, at most keptTokens
+		tokens  [][]byte            // the newest first, at most keptTokens
+		carried map[string]*carried // by id
 	}
 }
 
@@ -221,6 +227,7 @@ func NewHTTP(cfg HTTPConfig) (*HTTP, error) {
 		cfg: cfg, ln: ln, base: base, window: newWindow(), requests: make(chan struct{}, MaxRequests), buffers: newBuffers(maxBuffers), spareBuffers: newBuffers(maxSpareBuffers),
 		pace: &pace{perSecond: cfg.AnyBytesPerSecond},
 	}
+	t.mu.carried = make(map[string]*carried)
 	t.SetToken(cfg.Token)
 	t.server = &http.Server{
 		Handler:           t.handler(),

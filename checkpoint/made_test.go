@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -25,7 +26,7 @@ func TestMirrorTakesWhatIsNew(t *testing.T) {
 	room := int64(12)
 	own := tensors(map[string][]float32{"w": {0}, "opt/old": {7}})
 	m, err := checkpoint.NewMirror(own, checkpoint.MirrorOptions{
-		Make: func(info checkpoint.TensorInfo) (tensor.Tensor, bool) {
+		Make: func(info safetensors.TensorInfo) (tensor.Tensor, bool) {
 			if room -= info.SizeBytes(); room < 0 {
 				return tensor.Tensor{}, false
 			}
@@ -61,7 +62,7 @@ func TestMirrorTakesWhatIsNew(t *testing.T) {
 		"opt/old in another shape": {"w": {1}, "opt/old": {1, 2}},
 	} {
 		err := m.Take("v", tensors(state))
-		if _, ok := errors.AsType[*checkpoint.MismatchError](err); !ok {
+		if _, ok := errors.AsType[*safetensors.MismatchError](err); !ok {
 			t.Errorf("%s: %v, want a mismatch", name, err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
+
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 )
 
 // Bounds of how a state is cut.
@@ -39,7 +41,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 //	"SKM2" | chunk bytes u32 | chunks u32 | header length u64 | header JSON |
 //	CRC32C of everything before u32     (little-endian)
 type manifest struct {
-	layout
+	safetensors.Layout
 	chunkBytes int64
 }
 
@@ -47,19 +49,19 @@ type manifest struct {
 func chunkCount(size, chunkBytes int64) int64 { return (size + chunkBytes - 1) / chunkBytes }
 
 // chunks is how many there are.
-func (m *manifest) chunks() int { return int(chunkCount(m.size(), m.chunkBytes)) }
+func (m *manifest) chunks() int { return int(chunkCount(m.Size(), m.chunkBytes)) }
 
 // bounds gives chunk i's part of the data section.
 func (m *manifest) bounds(i int) (from, to int64) {
 	from = int64(i) * m.chunkBytes
-	return from, min(from+m.chunkBytes, m.size())
+	return from, min(from+m.chunkBytes, m.Size())
 }
 
 // sameCut tells whether both lay out and cut a state in one way. Metadata may
 // differ.
 func (m *manifest) sameCut(o *manifest) bool {
-	return m.chunkBytes == o.chunkBytes && slices.EqualFunc(m.entries, o.entries, func(a, b entry) bool {
-		return a.from == b.from && a.to == b.to && a.equal(b.TensorInfo)
+	return m.chunkBytes == o.chunkBytes && slices.EqualFunc(m.Entries, o.Entries, func(a, b safetensors.Entry) bool {
+		return a.From == b.From && a.To == b.To && a.Equal(b.TensorInfo)
 	})
 }
 
@@ -80,31 +82,31 @@ func readManifest(r io.Reader) (*manifest, error) {
 	body := io.TeeReader(r, sum)
 	var fixed [manifestFixed]byte
 	if _, err := io.ReadFull(body, fixed[:]); err != nil {
-		return nil, fmt.Errorf("read manifest: %w", truncated(err))
+		return nil, fmt.Errorf("read manifest: %w", safetensors.Truncated(err))
 	}
 	if string(fixed[:len(manifestMagic)]) != manifestMagic {
-		return nil, corrupt("manifest begins with %q, want %q", fixed[:len(manifestMagic)], manifestMagic)
+		return nil, safetensors.Corrupt("manifest begins with %q, want %q", fixed[:len(manifestMagic)], manifestMagic)
 	}
 	m := &manifest{chunkBytes: int64(binary.LittleEndian.Uint32(fixed[len(manifestMagic):]))}
 	chunks := int64(binary.LittleEndian.Uint32(fixed[len(manifestMagic)+4:]))
 	if m.chunkBytes < MinChunkBytes || m.chunkBytes > MaxChunkBytes {
-		return nil, corrupt("chunk bytes = %d, want %d to %d", m.chunkBytes, MinChunkBytes, MaxChunkBytes)
+		return nil, safetensors.Corrupt("chunk bytes = %d, want %d to %d", m.chunkBytes, MinChunkBytes, MaxChunkBytes)
 	}
-	l, err := readHeader(body)
+	l, err := safetensors.ReadHeader(body)
 	if err != nil {
 		return nil, fmt.Errorf("read manifest: %w", err)
 	}
-	m.layout = *l
-	if want := chunkCount(m.size(), m.chunkBytes); chunks != want || chunks > MaxChunks {
-		return nil, corrupt("chunks = %d, want %d and at most %d", chunks, want, MaxChunks)
+	m.Layout = *l
+	if want := chunkCount(m.Size(), m.chunkBytes); chunks != want || chunks > MaxChunks {
+		return nil, safetensors.Corrupt("chunks = %d, want %d and at most %d", chunks, want, MaxChunks)
 	}
 	want := sum.Sum32()
 	var last [crcBytes]byte
 	if _, err := io.ReadFull(r, last[:]); err != nil {
-		return nil, fmt.Errorf("read manifest checksum: %w", truncated(err))
+		return nil, fmt.Errorf("read manifest checksum: %w", safetensors.Truncated(err))
 	}
 	if got := binary.LittleEndian.Uint32(last[:]); got != want {
-		return nil, corrupt("manifest checksum %08x, want %08x", got, want)
+		return nil, safetensors.Corrupt("manifest checksum %08x, want %08x", got, want)
 	}
 	return m, nil
 }

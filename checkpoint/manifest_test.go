@@ -3,25 +3,25 @@ package checkpoint
 import (
 	"bytes"
 	"errors"
-	"hash/crc32"
 	"strings"
 	"testing"
 
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
 // sample is the manifest of a small state.
 func sample(t testing.TB, chunkBytes int64) []byte {
 	t.Helper()
-	v, err := viewOf(State{
+	v, err := safetensors.ViewOf(State{
 		Tensors: map[string]tensor.Tensor{"a": tensor.New(tensor.Float32, 3, 1000), "b": tensor.New(tensor.Int8, 7)},
 		Meta:    map[string]string{"k": "v"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &manifest{layout: v.layout, chunkBytes: chunkBytes}
-	head, err := m.header()
+	m := &manifest{Layout: v.Layout, chunkBytes: chunkBytes}
+	head, err := m.Header()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestManifestEveryFlippedBitIsSeen(t *testing.T) {
 	t.Parallel()
 	good := sample(t, MinChunkBytes)
 	m, err := readManifest(bytes.NewReader(good))
-	if err != nil || m.chunks() != 3 || m.size() != 12007 {
+	if err != nil || m.chunks() != 3 || m.Size() != 12007 {
 		t.Fatalf("manifest: %v, %+v", err, m)
 	}
 	for i := range good {
@@ -56,8 +56,8 @@ func FuzzManifest(f *testing.F) {
 			return
 		}
 		if n := m.chunks(); n > 0 {
-			if from, to := m.bounds(n - 1); from >= to || to != m.size() {
-				t.Fatalf("last chunk [%d,%d) of %d", from, to, m.size())
+			if from, to := m.bounds(n - 1); from >= to || to != m.Size() {
+				t.Fatalf("last chunk [%d,%d) of %d", from, to, m.Size())
 			}
 		}
 	})
@@ -91,13 +91,20 @@ func FuzzParseMark(f *testing.F) {
 	})
 }
 
-// Every byte counts in both halves of a mark, wherever the parts are cut.
+// A mark is the XXH3 of 64 bits as its reference implementation, libxxhash 0.8, makes it;
+// every byte counts, wherever the parts are cut.
 func TestMarkIsOfTheBytes(t *testing.T) {
 	t.Parallel()
 	b := []byte("some bytes of a chunk")
 	whole := markOf([][]byte{b})
-	if uint32(whole>>32) != crc32.Checksum(b, castagnoli) || uint32(whole) != crc32.ChecksumIEEE(b) {
-		t.Errorf("mark = %v", whole)
+	long := make([]byte, 100_000)
+	for i := range long {
+		long[i] = byte(i % 251)
+	}
+	for want, of := range map[mark][]byte{0x2fded46484ab3918: b, 0x2d06800538d394c2: nil, 0x42c23aeead96750d: long} {
+		if got := markOf([][]byte{of}); got != want {
+			t.Errorf("mark of %d bytes = %v, want %v", len(of), got, want)
+		}
 	}
 	for i := range b {
 		if got := markOf([][]byte{b[:i], b[i:]}); got != whole {
@@ -105,7 +112,7 @@ func TestMarkIsOfTheBytes(t *testing.T) {
 		}
 		c := bytes.Clone(b)
 		c[i] ^= 1
-		if got := markOf([][]byte{c}); uint32(got) == uint32(whole) || got>>32 == whole>>32 {
+		if got := markOf([][]byte{c}); got == whole {
 			t.Errorf("byte %d changed: %v, was %v", i, got, whole)
 		}
 	}
@@ -114,16 +121,16 @@ func TestMarkIsOfTheBytes(t *testing.T) {
 // TestPiecesCoverEveryByte cuts a state at every boundary.
 func TestPiecesCoverEveryByte(t *testing.T) {
 	t.Parallel()
-	v, err := viewOf(State{Tensors: map[string]tensor.Tensor{
+	v, err := safetensors.ViewOf(State{Tensors: map[string]tensor.Tensor{
 		"a": tensor.Of([]uint16{1, 2, 3}), "b": tensor.Of([]byte{4, 5}), "c": tensor.Of([]byte{}), "d": tensor.Of([]byte{6}),
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := bytes.Join(v.bytes, nil)
+	whole := bytes.Join(v.Bytes, nil)
 	for from := range len(whole) + 1 {
 		for to := from; to <= len(whole); to++ {
-			got := bytes.Join(pieces(&v.layout, v.bytes, int64(from), int64(to)), nil)
+			got := bytes.Join(safetensors.Pieces(&v.Layout, v.Bytes, int64(from), int64(to)), nil)
 			if !bytes.Equal(got, whole[from:to]) {
 				t.Errorf("pieces [%d,%d) are %v, want %v", from, to, got, whole[from:to])
 			}
@@ -138,6 +145,26 @@ func TestChunkRest(t *testing.T) {
 		c.got = int64(got)
 		if rest := bytes.Join(c.rest(), nil); !bytes.Equal(rest, want) {
 			t.Errorf("rest after %d bytes is %v, want %v", got, rest, want)
+		}
+	}
+}
+
+func TestRangesCoverEveryChunkOnce(t *testing.T) {
+	t.Parallel()
+	for n := range int64(200) {
+		seen := make([]int, n)
+		for i, s := range rangesOf(n) {
+			if s.to-s.from > marksAtATime || i < probes && n >= 2*probes && s.to-s.from != 1 {
+				t.Errorf("%d chunks: range %d is [%d,%d)", n, i, s.from, s.to)
+			}
+			for at := s.from; at < s.to; at++ {
+				seen[at]++
+			}
+		}
+		for at, times := range seen {
+			if times != 1 {
+				t.Errorf("%d chunks: chunk %d is in %d ranges", n, at, times)
+			}
 		}
 	}
 }

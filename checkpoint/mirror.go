@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -18,10 +19,14 @@ type MirrorOptions struct {
 	Progress func(bytes int64)
 	// Make returns memory for a tensor that the donors have and the owner has not, or
 	// false; it bounds what a donor can make this process allocate. nil: there is none.
-	Make func(TensorInfo) (tensor.Tensor, bool)
+	Make func(safetensors.TensorInfo) (tensor.Tensor, bool)
 	// Optional says that the donors need not have a tensor of the owner's, which a
 	// fetch leaves as it is then; nil: they must have all.
 	Optional func(name string) bool
+	// Overwrite keeps nothing of what a fetch into the tensors overwrites, and so takes
+	// no memory for it. Restore cannot give that back then, and the tensors are Mixed until
+	// Install.
+	Overwrite bool
 }
 
 // Mirror is a target's side of a state: the owner's tensors, what has been
@@ -31,13 +36,14 @@ type MirrorOptions struct {
 //
 // By default fetched chunks lie beside the tensors until Install, and the owner
 // may read its tensors meanwhile. A fetch into a mirror that is Direct writes into
-// the tensors, and keeps what it overwrites until Install or Restore.
+// the tensors, and keeps what it overwrites until Install or Restore, unless the options
+// say otherwise.
 //
 // The tensors must not change by other hands while the mirror lives: it would
 // take a chunk for what it was. Safe for concurrent use; one fetch at a time.
 type Mirror struct {
 	own      map[string]tensor.Tensor
-	into     *view // of own
+	into     *safetensors.View // of own
 	options  MirrorOptions
 	progress func(int64)
 	received atomic.Int64
@@ -60,7 +66,7 @@ type Mirror struct {
 
 // NewMirror makes a mirror of s, whose tensors are views of the owner's memory.
 func NewMirror(s State, o MirrorOptions) (*Mirror, error) {
-	v, err := viewOf(s)
+	v, err := safetensors.ViewOf(s)
 	if err != nil {
 		return nil, fmt.Errorf("mirror state: %w", err)
 	}
@@ -92,7 +98,7 @@ func (m *Mirror) SetDirect(direct bool) {
 			return
 		}
 		m.mixed.Store(true)
-		if c.undo != nil {
+		if c.undo != nil || m.options.Overwrite {
 			scatter(c.memory, c.patch)
 			c.patch = nil
 			return
@@ -106,7 +112,7 @@ func (m *Mirror) SetDirect(direct bool) {
 func (m *Mirror) Received() int64 { return m.received.Load() }
 
 // Bytes is the size of the owner's tensors.
-func (m *Mirror) Bytes() int64 { return m.into.size() }
+func (m *Mirror) Bytes() int64 { return m.into.Size() }
 
 // Mixed says whether the tensors hold parts of other states than the owner's.
 func (m *Mirror) Mixed() bool { return m.mixed.Load() }
@@ -136,7 +142,7 @@ func (m *Mirror) Install(v Version) error {
 
 // Take fetches v from memory, for transports that have it there.
 func (m *Mirror) Take(v Version, from State) error {
-	view, err := viewOf(from)
+	view, err := safetensors.ViewOf(from)
 	if err != nil {
 		return fmt.Errorf("take state %s: %w", v, err)
 	}
@@ -144,12 +150,12 @@ func (m *Mirror) Take(v Version, from State) error {
 		return nil // that ctx does not end
 	}
 	defer m.unlock()
-	chunks, err := m.begin(&manifest{layout: view.layout, chunkBytes: DefaultChunkBytes})
+	chunks, err := m.begin(&manifest{Layout: view.Layout, chunkBytes: DefaultChunkBytes})
 	if err != nil {
 		return err
 	}
 	for _, c := range chunks {
-		parts := pieces(&view.layout, view.bytes, c.from, c.to)
+		parts := safetensors.Pieces(&view.Layout, view.Bytes, c.from, c.to)
 		if m.mark(c) == markOf(parts) {
 			continue
 		}
@@ -174,9 +180,9 @@ func (m *Mirror) Take(v Version, from State) error {
 }
 
 // Restore gives the tensors back the bytes that they had before anything was
-// fetched into them. What was lies beside them from now on. The owner may then
-// change its tensors until the next fetch. It waits for a fetch under way: end
-// that first.
+// fetched into them, as far as they were kept. What was lies beside them from now on.
+// The owner may then change its tensors until the next fetch. It waits for a fetch under
+// way: end that first.
 func (m *Mirror) Restore() {
 	m.fetching <- struct{}{}
 	defer m.unlock()
@@ -195,7 +201,7 @@ func (m *Mirror) Restore() {
 		}
 		c.known = c.known && c.patch != nil
 	})
-	m.mixed.Store(false)
+	m.mixed.CompareAndSwap(true, m.options.Overwrite)
 	m.brought("")
 }
 
@@ -222,7 +228,7 @@ func (m *Mirror) brought(v Version) {
 // overwrite prepares c's memory to be written.
 func (m *Mirror) overwrite(c *chunk) {
 	m.mixed.CompareAndSwap(false, c.direct)
-	c.begin()
+	c.begin(!m.options.Overwrite)
 }
 
 func (m *Mirror) list() []*chunk {
@@ -253,11 +259,14 @@ func (m *Mirror) begin(d *manifest) ([]*chunk, error) {
 	defer m.mu.Unlock()
 	if m.mu.cut != nil && m.mu.cut.sameCut(d) {
 		for _, c := range m.mu.chunks {
-			c.direct = m.mu.direct
+			if c.direct != m.mu.direct {
+				c.reset() // the half that has come lies elsewhere
+				c.direct = m.mu.direct
+			}
 		}
 		return m.mu.chunks, nil
 	}
-	memory, err := m.arrangeLocked(&d.layout)
+	memory, err := m.arrangeLocked(&d.Layout)
 	if err != nil {
 		return nil, err
 	}
@@ -269,39 +278,44 @@ func (m *Mirror) begin(d *manifest) ([]*chunk, error) {
 		from, to := d.bounds(i)
 		m.mu.chunks[i] = &chunk{
 			index: i, from: from, to: to, direct: m.mu.direct,
-			memory: pieces(&d.layout, memory, from, to), bools: boolsIn(&d.layout, from, to),
+			memory: safetensors.Pieces(&d.Layout, memory, from, to), bools: boolsIn(&d.Layout, from, to),
 		}
 	}
 	return m.mu.chunks, nil
 }
 
 // arrangeLocked gives the memory of the mirror's tensors in the order of the donors'
-// layout, or a *MismatchError. What only one side has is made, or left, if the
-// options say so.
-func (m *Mirror) arrangeLocked(l *layout) ([][]byte, error) {
-	s := State{Tensors: make(map[string]tensor.Tensor, len(l.entries))}
-	for _, e := range l.entries {
-		if t, ok := m.own[e.Name]; ok {
+// layout, or a *MismatchError. What only one side has, or has in another shape or dtype, is
+// made, or left, if the options say so.
+func (m *Mirror) arrangeLocked(l *safetensors.Layout) ([][]byte, error) {
+	s := State{Tensors: make(map[string]tensor.Tensor, len(l.Entries))}
+	for _, e := range l.Entries {
+		if t, ok := m.own[e.Name]; ok && fits(t, e.TensorInfo) {
 			s.Tensors[e.Name] = t
 		} else if t, ok := m.makeLocked(e.TensorInfo); ok {
 			s.Tensors[e.Name] = t
 		}
 	}
 	for name, t := range m.own {
-		if m.options.Optional == nil || !m.options.Optional(name) {
+		if _, there := s.Tensors[name]; !there && (m.options.Optional == nil || !m.options.Optional(name)) {
 			s.Tensors[name] = t
 		}
 	}
-	v, err := viewOf(s)
+	v, err := safetensors.ViewOf(s)
 	if err != nil {
 		return nil, err
 	}
-	return v.arrange(l)
+	return v.Arrange(l)
+}
+
+// fits says whether t may hold what as describes.
+func fits(t tensor.Tensor, as safetensors.TensorInfo) bool {
+	return safetensors.InfoOf(as.Name, t).Equal(as)
 }
 
 // makeLocked returns memory for a tensor that only the donors have.
-func (m *Mirror) makeLocked(t TensorInfo) (tensor.Tensor, bool) {
-	if made, ok := m.mu.made[t.Name]; ok && infoOf(t.Name, made).equal(t) {
+func (m *Mirror) makeLocked(t safetensors.TensorInfo) (tensor.Tensor, bool) {
+	if made, ok := m.mu.made[t.Name]; ok && fits(made, t) {
 		return made, true
 	}
 	if m.options.Make == nil {
@@ -323,9 +337,9 @@ func (m *Mirror) Tensors() map[string]tensor.Tensor {
 	if m.mu.cut == nil {
 		return all
 	}
-	for _, e := range m.mu.cut.entries {
+	for _, e := range m.mu.cut.Entries {
 		t, ok := m.own[e.Name]
-		if !ok {
+		if !ok || !fits(t, e.TensorInfo) {
 			t = m.mu.made[e.Name]
 		}
 		all[e.Name] = t

@@ -39,7 +39,7 @@ func TestNoBodyIsRead(t *testing.T) {
 		"GET /v1/manifest HTTP/1.1\r\nHost: d\r\n" + form + "Content-Length: 1099511627776\r\n\r\n",
 		"GET /nothing HTTP/1.1\r\nHost: d\r\n" + form + "Content-Length: 1099511627776\r\n\r\n",
 		"OPTIONS * HTTP/1.1\r\nHost: d\r\nContent-Length: 1099511627776\r\n\r\n",
-		"POST /v1/data HTTP/1.1\r\nHost: d\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9000000\r\n\r\n",
+		"POST /v2/data HTTP/1.1\r\nHost: d\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9000000\r\n\r\n",
 	} {
 		c := knock(t, donor)
 		if _, err := io.WriteString(c, head); err != nil {
@@ -77,7 +77,7 @@ func TestStrangersHoldNoPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	beginnings := []string{
-		"", "G", "GET /v1/data?version=v HTTP/1.1\r\nHost: d\r\n",
+		"", "G", "GET /v2/data?version=v HTTP/1.1\r\nHost: d\r\n",
 		"GET /v1/manifest?version=v HTTP/1.1\r\nHost: d\r\nContent-Length: 5\r\n\r\na",
 		"GET /v1/manifest?version=v HTTP/1.1\r\nHost: d\r\nSkerry-Wait-Ms: 10000\r\n\r\n",
 	}

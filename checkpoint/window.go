@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/internal/monitor"
 )
 
@@ -43,7 +44,7 @@ type opening struct {
 	save    func() (State, error)
 
 	build sync.Once // of the fields below, by the first reader
-	view  *view
+	view  *safetensors.View
 	head  []byte
 	err   error
 
@@ -164,10 +165,10 @@ func (w *window) look(ctx context.Context, v Version) (o *opening, other Version
 func (o *opening) lay() {
 	s, err := o.save()
 	if err == nil {
-		o.view, err = viewOf(s)
+		o.view, err = safetensors.ViewOf(s)
 	}
 	if err == nil {
-		o.head, err = o.view.header()
+		o.head, err = o.view.Header()
 	}
 	o.err = err
 }
@@ -193,7 +194,7 @@ func (w *window) release(o *opening, v Version) {
 // their mark.
 func (o *opening) copyOut(dst []byte, from int64) mark {
 	var sum running
-	for _, part := range pieces(&o.view.layout, o.view.bytes, from, from+int64(len(dst))) {
+	for _, part := range safetensors.Pieces(&o.view.Layout, o.view.Bytes, from, from+int64(len(dst))) {
 		for step := range slices.Chunk(part, copyStep) {
 			n := copy(dst, step)
 			sum.add(dst[:n])

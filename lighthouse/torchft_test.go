@@ -187,10 +187,11 @@ func TestTorchftCancelLeavesNoGhost(t *testing.T) {
 		testkit.Eventually(t, "ghost's join is withdrawn", func() bool { return replicaStatus(t, l, "ghost").State != "joined" })
 		deadline, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
-		// Either side's timer may be first; the server says it as torchft's does.
+		// Either side's timer may be first. The server says of its own what torchft's does. Of the
+		// client's it hears that the call was cancelled, and grpc's client may report that.
 		a := <-ask(deadline, c, "b", 0)
-		if code := status.Code(a.err); code != codes.DeadlineExceeded && (code != codes.Canceled || status.Convert(a.err).Message() != "Timeout expired") {
-			t.Fatalf("b alone of at least two got %v, %v; want DeadlineExceeded, or torchft's words", a.q, a.err)
+		if code := status.Code(a.err); code != codes.DeadlineExceeded && code != codes.Canceled {
+			t.Fatalf("b alone of at least two got %v, %v; want that its time is over", a.q, a.err)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -111,7 +112,7 @@ func (m *Manager) copyFirst(ctx context.Context, c *copying) {
 	if err == nil && len(from.Peers) > 0 {
 		err = m.copyFrom(ctx, from)
 	}
-	switch _, mismatch := errors.AsType[*checkpoint.MismatchError](err); {
+	switch _, mismatch := errors.AsType[*safetensors.MismatchError](err); {
 	case mismatch:
 		// It would heal no better as a member, and cost the others a quorum: one each
 		// time, where it is started again and again.
@@ -167,7 +168,7 @@ func (m *Manager) copyFrom(ctx context.Context, from quorum.Sources) error {
 // mixedLocked says whether the tensors hold parts of several states: what was
 // copied ahead, and no heal has made one of.
 func (m *Manager) mixedLocked() bool {
-	return m.mu.heals.incoming != nil && m.mu.heals.incoming.Mirror.Mixed()
+	return m.mu.heals.over || m.mu.heals.incoming != nil && m.mu.heals.incoming.Mirror.Mixed()
 }
 
 // errMixed fails a step that was begun with tensors that are no state, in a
@@ -193,18 +194,25 @@ func (m *Manager) staleLocked() bool { return m.mu.heals.incoming != nil && m.mu
 
 // settleMixed gives the tensors their bytes back before a step begins, where the
 // quorum that stands takes this replica for up to date: all that were ahead of it are
-// gone.
-func (m *Manager) settleMixed() {
+// gone. Where the bytes were not kept training ends: under the position that this replica
+// is said to have there must be no other state.
+func (m *Manager) settleMixed(ctx context.Context) error {
 	m.mu.Lock()
 	in := m.mu.heals.incoming
 	level := m.mixedLocked() && m.mu.rank.Standing() && !m.mu.rank.Behind()
-	if level {
+	if level && !m.cfg.HealInPlace {
 		m.mu.heals.incoming = nil
 		m.mu.rank.SetAside()
 	}
 	m.mu.Unlock()
-	if level {
-		in.Mirror.Restore()
-		m.log.Info().Msg("copied state set aside")
+	switch {
+	case !level:
+		return nil
+	case m.cfg.HealInPlace:
+		m.setFinal(ErrStateLost)
+		return m.ended(ctx)
 	}
+	in.Mirror.Restore()
+	m.log.Info().Msg("copied state set aside")
+	return nil
 }

@@ -69,6 +69,13 @@ type Config struct {
 	// NoInitSync leaves every replica the state it starts with; by default all
 	// take one replica's at step 0.
 	NoInitSync bool
+	// HealInPlace has a newcomer copy the others' state over its own tensors, before it
+	// joins, and keep nothing of what was there: it takes no memory for that, which is as
+	// much as the state's otherwise. If all that it could heal from die before it has a
+	// whole state, it has none, and StartQuorum returns ErrStateLost, where it would have
+	// gone back to the state that it began with; until then HoldsState is false. What changes between the copy and the
+	// first heal lies beside the tensors all the same, until it is loaded.
+	HealInPlace bool
 	// EveryStep asks the lighthouse after every commit, as torchft does.
 	EveryStep bool
 	// Start says which state the registered tensors hold when Run begins. Zero: a
@@ -114,6 +121,11 @@ type Config struct {
 	// Transport moves states between replicas; nil means HTTP on Listen's host.
 	// The Manager owns it and closes it.
 	Transport checkpoint.Transport
+	// HealBackend makes the backends of process groups of two by which the bytes of heals
+	// come, one for each donor and target, for as long as they are at it: tcp.New's bring
+	// them through shared memory on one host. nil, or where the other side has none: they
+	// come by HTTP. With a Transport or a Network of the caller's it is refused.
+	HealBackend func() (pg.Backend, error)
 	// Network makes the other listeners and connections; nil means TCP.
 	Network Network
 

@@ -121,7 +121,7 @@
 // cannot go on: ctx ended, evicted (ErrEvicted), refused for good (ErrRefused),
 // no lighthouse at all (ErrUnreachable), too many discarded steps in a row
 // (ErrMaxRetries), drained (ErrDrained), another rank of the replica is gone
-// (ErrRankLost), a state that does not fit (*checkpoint.MismatchError). A loop that
+// (ErrRankLost), a state that does not fit (*safetensors.MismatchError). A loop that
 // forgets ShouldCommit gets ErrStepOpen from StartQuorum.
 //
 // # Goroutines

@@ -31,6 +31,10 @@ var (
 	// ErrMaxRetries is returned by ShouldCommit when Config.MaxRetries steps in
 	// a row were discarded.
 	ErrMaxRetries = errors.New("manager: too many discarded steps in a row")
+	// ErrStateLost is returned by StartQuorum with Config.HealInPlace, when all that this
+	// replica was healing from are gone, and its tensors hold parts of their states over
+	// its own. Start the process anew: it begins as it did, from a file or without.
+	ErrStateLost = errors.New("manager: the state is lost, in part overwritten by those who are gone")
 	// ErrUnreachable is returned by the first StartQuorum of a process when no
 	// lighthouse server could be reached. Later on the manager waits instead.
 	ErrUnreachable = final.ErrUnreachable

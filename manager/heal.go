@@ -41,6 +41,7 @@ type heals struct {
 	loan     *loan           // of the tensors; nil: the trainer has them
 	incoming *state.Incoming // what heals have brought that is not installed
 	stale    bool            // of incoming: the donors have other tensors by now
+	over     bool            // the tensors were overwritten in part, by an incoming that is gone
 	captured state.Captured  // as the last StartQuorum returned; before the first, as it began
 }
 
@@ -79,7 +80,7 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 	case !m.mixedLocked():
 		m.mu.heals.incoming = nil
 		m.mu.rank.SetAside()
-	case !m.mu.attempt.waiting: // else StartQuorum gives the tensors their bytes back, see settleMixed
+	case !m.mu.attempt.waiting: // else StartQuorum settles it, see settleMixed
 		m.failLocked(errMixed)
 	}
 	if !a.Heal || r.opts.ForbidHeal {
@@ -219,7 +220,7 @@ func (m *Manager) receive() (*state.Incoming, error) {
 	if in != nil {
 		return in, nil
 	}
-	in, err := m.states.Incoming(of, func(bytes int64) {
+	in, err := m.states.Incoming(of, m.cfg.HealInPlace, func(bytes int64) {
 		m.move()
 		m.healBytes.Add(uint64(bytes))
 	})
@@ -289,13 +290,16 @@ func (m *Manager) load(ctx context.Context, h *healing) error {
 	own, err := m.states.Install(h.into, versionOf(h.position), h.meta)
 	if err != nil {
 		err = fmt.Errorf("load the state of step %d: %w", h.position.Step, err)
+		m.mu.Lock()
+		m.mu.heals.over = true // the tensors may be the donors', and a part has not taken them
+		m.mu.Unlock()
 		m.setFinal(err)
 		return err
 	}
 	failpoint.At(ctx, failpoint.ReceiveAfter)
 	m.mu.Lock()
 	m.mu.rank.Healed(h.position, own.Batches, own.Digest)
-	m.mu.heals.incoming = nil
+	m.mu.heals.incoming, m.mu.heals.over = nil, false
 	m.mu.stats.Heals++
 	took := time.Since(h.began)
 	m.mu.stats.LastHeal = took

@@ -57,8 +57,8 @@ func (m *Manager) borrow(ctx context.Context) (_ context.Context, release func()
 }
 
 // takeBack ends the loan, and returns once nobody uses the tensors. They get the
-// bytes back that they had before anything was copied into them. It runs on the
-// trainer's goroutine.
+// bytes back that they had before anything was copied into them, if these were kept. It
+// runs on the trainer's goroutine.
 //
 // A state that has come, and was not loaded, is compared once more in the next loan.
 func (m *Manager) takeBack() {
@@ -80,7 +80,9 @@ func (m *Manager) takeBack() {
 	if in != nil {
 		in.Mirror.Restore()
 		m.mu.Lock()
+		mixed = mixed && !m.mixedLocked()
 		if m.mu.heals.incoming == in && m.mu.heals.stale {
+			m.mu.heals.over = m.mixedLocked()
 			m.mu.heals.incoming = nil
 		}
 		m.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/pgcarrier"
 	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
@@ -145,10 +146,18 @@ func (m *Manager) open() error {
 		if err != nil {
 			return fmt.Errorf("listen for heals: %w", err)
 		}
-		made, err = checkpoint.NewHTTP(checkpoint.HTTPConfig{
-			Listen: listen, Listener: ln, Dial: storeDial(m.cfg.Network),
-			Advertise: m.cfg.Advertise, Guarded: true, TLS: m.healTLS(), Log: m.log,
-		})
+		var carrier checkpoint.Carrier
+		if m.cfg.HealBackend != nil {
+			carrier, err = pgcarrier.New(pgcarrier.Config{
+				Open: m.cfg.HealBackend, Host: host, Advertise: m.cfg.Advertise, TLS: m.dataTLS,
+			})
+		}
+		if err == nil {
+			made, err = checkpoint.NewHTTP(checkpoint.HTTPConfig{
+				Listen: listen, Listener: ln, Dial: storeDial(m.cfg.Network), Carrier: carrier,
+				Advertise: m.cfg.Advertise, Guarded: true, TLS: m.healTLS(), Log: m.log,
+			})
+		}
 		if err != nil {
 			_ = ln.Close() // it was never used
 			return err
@@ -207,7 +216,7 @@ type StateOptions struct {
 	// State.Tensors, beside save's; they are the part's from then on, and save returns
 	// them. A tensor of save's that the donors do not have is left as it is, and is not
 	// in State.Tensors. 0: the names must be the same, else StartQuorum or ShouldCommit
-	// returns a *checkpoint.MismatchError.
+	// returns a *safetensors.MismatchError.
 	Room int64
 }
 
@@ -313,6 +322,15 @@ func (m *Manager) IsHealing() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.mu.heals.current != nil || m.mu.ahead.copying != nil
+}
+
+// HoldsState says whether the registered tensors are the state of Position between two calls.
+// With Config.HealInPlace they are not, and not to be saved, from the first StartQuorum until a
+// state is loaded; otherwise unless a load callback has failed.
+func (m *Manager) HoldsState() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.mixedLocked()
 }
 
 // QuorumID is that of the newest quorum; 0 before the first.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
@@ -148,7 +148,7 @@ func (m *Manager) dropRequest(r *request) {
 
 // isFinal says whether training cannot go on after err.
 func isFinal(err error) bool {
-	_, mismatch := errors.AsType[*checkpoint.MismatchError](err)
+	_, mismatch := errors.AsType[*safetensors.MismatchError](err)
 	return mismatch || final.Is(err)
 }
 

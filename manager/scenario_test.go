@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
@@ -429,7 +430,7 @@ func TestStateThatDoesNotFit(t *testing.T) {
 		case <-time.After(patience):
 			t.Fatal("c goes on")
 		}
-		if _, ok := errors.AsType[*checkpoint.MismatchError](c.err); !ok {
+		if _, ok := errors.AsType[*safetensors.MismatchError](c.err); !ok {
 			t.Errorf("c ended with %v, want a mismatch", c.err)
 		}
 		c.stop()

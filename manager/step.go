@@ -36,8 +36,8 @@ func (m *Manager) StartQuorum(ctx context.Context) error {
 // ctx has ended, and returns ErrStepOpen; the next call begins a step.
 //
 // It blocks on Run having been called, then as said above; ctx ends it. Errors:
-// ErrStepOpen, ErrDrained, ErrEvicted, ErrRefused, ErrRankLost, ErrUnreachable, ErrClosed,
-// *checkpoint.MismatchError, what a load callback returned, ctx's cause.
+// ErrStepOpen, ErrDrained, ErrEvicted, ErrRefused, ErrRankLost, ErrStateLost,
+// ErrUnreachable, ErrClosed, *safetensors.MismatchError, what a load callback returned, ctx's cause.
 func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 	defer m.enter()()
 	m.lend()
@@ -61,7 +61,9 @@ func (m *Manager) startQuorum(ctx context.Context, o StartOptions) error {
 	if err := m.begin(ctx, o); err != nil {
 		return err
 	}
-	m.settleMixed()
+	if err := m.settleMixed(ctx); err != nil {
+		return err
+	}
 	return m.capture()
 }
 

@@ -87,5 +87,7 @@ func (c Config) validateRules(l *problems.List) {
 	l.Want(c.HealTimeout >= c.StepTimeout, "HealTimeout", c.HealTimeout,
 		"StepTimeout = %v or more: a heal is beside a step, and must not end before it", c.StepTimeout)
 	l.Add(c.Start.validate())
+	l.Want(c.HealBackend == nil || c.Transport == nil && c.Network == nil, "HealBackend", "set",
+		"nil with a Transport or a Network: its groups meet over TCP")
 	l.Want(c.Backend != nil, "Backend", c.Backend, "a process group, for example pg/tcp's")
 }

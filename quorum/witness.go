@@ -69,10 +69,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	case r.replaced != "":
 		return fmt.Errorf("%w: %q took the place of %q", ErrNameInUse, r.replaced, id)
 	}
-	// A replica that was taken for dead beats on: all that was told of it is taken back, and
-	// it is told what followed without it.
-	back := r.lost
-	m.alive(now, r)
+	back := m.alive(now, r)
 	m.noteBeat(now, r, b)
 	// L3: how long a step takes says how long one that does not move is not stuck.
 	m.pace.step(now, b.Position.Step)
@@ -83,12 +80,9 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	m.ledger.HighestID = max(m.ledger.HighestID, b.QuorumID)
 	if back || news {
 		m.tellFallen(r)
-	}
-	if back {
 		m.announceChange(now) // its join may wait still
 	}
-	// Its ballots may speak for a suspect.
-	m.witness(now, r)
+	m.witness(now, r) // its ballots may speak for a suspect
 	m.rescheduleFor(r)
 	return nil
 }
@@ -196,7 +190,10 @@ func (m *Machine) Reply(now time.Time, id ReplicaID, probe uint64) {
 	if r == nil || r.replaced != "" || r.evicted || !r.session {
 		return
 	}
-	m.alive(now, r)
+	if m.alive(now, r) { // transcript 50_back_by_a_reply
+		m.tellFallen(r)
+		m.announceChange(now)
+	}
 	// §6: its own manager's word, given after the suspicion. An answer to an earlier probe was
 	// given before the newest reason (transcript 30_witnesses).
 	if r.suspect && r.probe == probe {
@@ -212,27 +209,25 @@ func (m *Machine) Reply(now time.Time, id ReplicaID, probe uint64) {
 	}
 }
 
-// alive notes a sign of life.
-func (m *Machine) alive(now time.Time, r *replica) {
+// alive notes a sign of life; it says whether the replica was taken for dead.
+func (m *Machine) alive(now time.Time, r *replica) (back bool) {
 	m.beforeHearing(now, r)
-	r.seen = now
-	r.replaced = ""
-	if r.lost {
+	r.seen, r.replaced, back = now, "", r.lost
+	if back {
 		r.lost, r.lostWhy = false, ""
-		// What it did meanwhile nobody heard. (One that was cut off for longer than
-		// StuckAfter would be stuck in the moment in which it comes back, just before
-		// it joins, and then wait for an answer that a stuck one never gets.)
+		// What it did meanwhile is unknown. (One that was cut off for longer than StuckAfter would be stuck
+		// in the moment in which it comes back, and then wait for an answer that a stuck one never gets.)
 		r.progressAt = now
 		m.event(EventReturned, r.id, "")
 		m.rejudgeSight() // one more is known
 	}
-	// Beats clear the lighthouse's own sight alone. A peer that accuses is the other witness,
-	// and a replica that none of its peers reaches beats on: only an answer to a probe, or
-	// the peers' progress, speaks against it (§6).
+	// Beats clear the lighthouse's own sight alone. A peer that accuses is the other witness, and a replica that
+	// none of its peers reaches beats on: only an answer to a probe, or the peers' progress, speaks against it (§6).
 	if r.suspect && !r.broken && len(r.accusers) == 0 {
 		m.clear(r, "was heard")
 	}
 	m.refuseNewcomers(now, r)
+	return back
 }
 
 // noteRunning notes which quorum a replica says it is in; true: that is news, and it is

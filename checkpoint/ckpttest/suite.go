@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -497,7 +498,7 @@ func mismatch(t *testing.T, make Factory) {
 	into.Tensors["mine"] = tensor.New(tensor.Int8, 2)
 	delete(into.Tensors, "scalar")
 	_, err := Fetch(within(t, patience), ts[0], "v", donors(ts[1]), into)
-	m, ok := errors.AsType[*checkpoint.MismatchError](err)
+	m, ok := errors.AsType[*safetensors.MismatchError](err)
 	if !ok {
 		t.Fatalf("fetch: %v, want a MismatchError", err)
 	}

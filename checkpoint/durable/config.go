@@ -5,7 +5,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -104,7 +104,7 @@ func (c Config) Validate() error {
 	problems.Within(&l, "Keep", c.Keep, 1, 1<<20)
 	problems.NotNegative(&l, "KeepEvery", c.KeepEvery)
 	l.Want(c.KeepEvery == 0 || c.Every == 0 || c.KeepEvery%c.Every == 0, "KeepEvery", c.KeepEvery, "a multiple of Every, %d: no other step is saved", c.Every)
-	problems.Within(&l, "MaxFileBytes", c.MaxFileBytes, 1, checkpoint.MaxStateBytes)
+	problems.Within(&l, "MaxFileBytes", c.MaxFileBytes, 1, safetensors.MaxStateBytes)
 	problems.NotNegative(&l, "WriteTimeout", c.WriteTimeout)
 	problems.Within(&l, "GroupWorldSize", c.GroupWorldSize, 1, maxGroupWorldSize)
 	l.Want(0 <= c.GroupRank && c.GroupRank < c.GroupWorldSize, "GroupRank", c.GroupRank, "0 to %d", c.GroupWorldSize-1)

@@ -83,7 +83,7 @@
 // Config.TrustOthers leaves it at the sizes of the others' files.
 //
 // Load fills the registered tensors in place: names, dtypes and shapes must be the
-// same, else *checkpoint.MismatchError, before anything is written; a part with Room
+// same, else *safetensors.MismatchError, before anything is written; a part with Room
 // takes tensors that it does not have yet. Then the load callbacks are told Meta, as
 // after a heal. Any replica can read any checkpoint, whatever the number of replicas was
 // and is.
@@ -103,7 +103,7 @@
 // # Errors
 //
 // ErrNone: no checkpoint was ever finished there; begin at step 0. ErrDamaged: some were,
-// and none is whole now; nothing has been read. *checkpoint.MismatchError: it is of
+// and none is whole now; nothing has been read. *safetensors.MismatchError: it is of
 // another program. Load after a Find may find the files gone or changed: then it is
 // checkpoint.ErrCorrupt or fs.ErrNotExist, the tensors are undefined, and Restore, which
 // has Find and Load in one, begins again.

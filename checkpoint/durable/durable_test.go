@@ -17,6 +17,7 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint/durable"
 	"github.com/skerry-ft/skerry/checkpoint/durable/durabletest"
 	"github.com/skerry-ft/skerry/checkpoint/durable/localdir"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -41,7 +42,7 @@ func TestSaveAndRestore(t *testing.T) {
 		t.Errorf("events %v, want steps 10 and 20, the last in 2 files of %d bytes", saved, found.SizeBytes)
 	}
 	for name, text := range files(t, path) {
-		infos, meta, err := checkpoint.Describe(strings.NewReader(text))
+		infos, meta, err := safetensors.Describe(strings.NewReader(text))
 		if strings.HasSuffix(name, ".safetensors") && (err != nil || len(infos) == 0 || len(meta) > 0 || len(infos) > 1 && len(text) > 2500) {
 			t.Errorf("%s has %d bytes and %v, %v", name, len(text), infos, err)
 		}

@@ -47,7 +47,7 @@ func run(ctx context.Context, path, replica string, steps int64) error {
 		fmt.Printf("goes on from step %d with %v\n", found.Position.Step, weights)
 	case errors.Is(err, durable.ErrNone):
 		fmt.Println("begins")
-	default: // errors.Is(err, durable.ErrDamaged), a *checkpoint.MismatchError, or what the directory says
+	default: // errors.Is(err, durable.ErrDamaged), a *safetensors.MismatchError, or what the directory says
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -58,7 +59,7 @@ type foundShard struct {
 
 // foundTensor is a tensor of a file, with a checksum of its bytes.
 type foundTensor struct {
-	checkpoint.TensorInfo
+	safetensors.TensorInfo
 	sum uint32
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -15,9 +16,9 @@ import (
 const restoreTries = 3
 
 // Restore is Find and Load. It begins again if what it found is deleted, or loses bytes,
-// in between. Errors: ErrNone, ErrDamaged; *checkpoint.MismatchError; what the store or
+// in between. Errors: ErrNone, ErrDamaged; *safetensors.MismatchError; what the store or
 // a load callback says; ctx's cause. The tensors are as they were after ErrNone, ErrDamaged
-// and *checkpoint.MismatchError.
+// and *safetensors.MismatchError.
 func (c *Checkpointer) Restore(ctx context.Context) (*Found, error) {
 	for try := 1; ; try++ {
 		f, err := c.Find(ctx)
@@ -104,7 +105,7 @@ func (l *loading) plan() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &checkpoint.MismatchError{}
+	e := &safetensors.MismatchError{}
 	made := make(map[string]int64) // bytes, by part
 	for _, info := range infosOf(l.live) {
 		t, ok := got[info.Name]
@@ -185,7 +186,7 @@ func (l *loading) fill(ctx context.Context, rank, i int) error {
 		return nil
 	}
 	n := 0
-	err := l.c.readFile(ctx, l.f, rank, i, nil, func(info checkpoint.TensorInfo) ([]byte, error) {
+	err := l.c.readFile(ctx, l.f, rank, i, nil, func(info safetensors.TensorInfo) ([]byte, error) {
 		if n >= len(found) || found[n].String() != info.String() {
 			return nil, fmt.Errorf("%w: %w", checkpoint.ErrCorrupt, errChanged)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/durable"
 	"github.com/skerry-ft/skerry/checkpoint/durable/localdir"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -210,7 +211,7 @@ func TestMismatchWritesNothing(t *testing.T) {
 		must(t, err)
 		must(t, c.Register("layers", func() checkpoint.State { return checkpoint.State{Tensors: own} }, nil))
 		_, err = c.Restore(t.Context())
-		if _, ok := errors.AsType[*checkpoint.MismatchError](err); !ok {
+		if _, ok := errors.AsType[*safetensors.MismatchError](err); !ok {
 			t.Errorf("%s: %v, want a MismatchError", name, err)
 		}
 		if slices.ContainsFunc(l.tensors["bias"], func(f float32) bool { return f != 0 }) {

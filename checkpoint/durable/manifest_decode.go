@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/internal/boundjson"
 )
 
@@ -18,7 +19,7 @@ const (
 	numberBytes     = 24
 	maxFields       = 16
 	digestHexBytes  = 2 * sha256.Size
-	maxFileBytesOf1 = checkpoint.MaxStateBytes + checkpoint.MaxHeaderBytes + 64
+	maxFileBytesOf1 = safetensors.MaxStateBytes + safetensors.MaxHeaderBytes + 64
 )
 
 // errVersion is no damage: to go on from an older checkpoint instead is for a person

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -49,8 +50,8 @@ func (c *Checkpointer) RegisterWithRoom(
 		why = fmt.Sprintf("want a name of 1 to %d bytes without slashes", maxPartBytes)
 	case save == nil:
 		why = "save is nil"
-	case room < 0 || room > checkpoint.MaxStateBytes:
-		why = fmt.Sprintf("room = %d, want 0 to %d", room, int64(checkpoint.MaxStateBytes))
+	case room < 0 || room > safetensors.MaxStateBytes:
+		why = fmt.Sprintf("room = %d, want 0 to %d", room, int64(safetensors.MaxStateBytes))
 	case room > 0 && load == nil:
 		why = "load is nil, want what takes the tensors for which there is room"
 	case c.part(name) != nil:
@@ -123,11 +124,11 @@ func under[T any](all map[string]T, part string) map[string]T {
 }
 
 // infosOf says what the tensors are, by name.
-func infosOf(tensors map[string]tensor.Tensor) []checkpoint.TensorInfo {
-	out := make([]checkpoint.TensorInfo, 0, len(tensors))
+func infosOf(tensors map[string]tensor.Tensor) []safetensors.TensorInfo {
+	out := make([]safetensors.TensorInfo, 0, len(tensors))
 	for _, name := range slices.Sorted(maps.Keys(tensors)) {
 		t := tensors[name]
-		out = append(out, checkpoint.TensorInfo{Name: name, DType: t.DType(), Shape: slices.Clone(t.Shape())})
+		out = append(out, safetensors.TensorInfo{Name: name, DType: t.DType(), Shape: slices.Clone(t.Shape())})
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -40,7 +41,7 @@ func (c *Checkpointer) snapshot(p Progress) (*snapshot, error) {
 	if err := s.manifest.check(); err != nil {
 		return nil, err
 	}
-	if _, _, err := checkpoint.NewReader(checkpoint.State{Tensors: live.Tensors}); err != nil {
+	if _, _, err := safetensors.NewReader(checkpoint.State{Tensors: live.Tensors}); err != nil {
 		return nil, err
 	}
 	s.tensors = c.stage.take(live.Tensors)

@@ -11,6 +11,7 @@ import (
 	"io"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 )
 
 // verify reads a checkpoint: the manifests of all ranks, then the files. What is
@@ -104,7 +105,7 @@ func (c *Checkpointer) verifyFile(ctx context.Context, f *Found, rank, i int) ([
 		}
 		sum.Reset() // of the header, or of the tensor before
 	}
-	err := c.readFile(ctx, f, rank, i, sum, func(info checkpoint.TensorInfo) ([]byte, error) {
+	err := c.readFile(ctx, f, rank, i, sum, func(info safetensors.TensorInfo) ([]byte, error) {
 		closeLast()
 		tensors = append(tensors, foundTensor{TensorInfo: info})
 		return nil, nil
@@ -116,7 +117,7 @@ func (c *Checkpointer) verifyFile(ctx context.Context, f *Found, rank, i int) ([
 // readFile decodes a file, and compares its size and digest. also, if not nil, is told
 // all bytes.
 func (c *Checkpointer) readFile(
-	ctx context.Context, f *Found, rank, i int, also hash.Hash, take func(checkpoint.TensorInfo) ([]byte, error),
+	ctx context.Context, f *Found, rank, i int, also hash.Hash, take func(safetensors.TensorInfo) ([]byte, error),
 ) error {
 	m := f.shards[rank].manifest
 	want := m.files[i]
@@ -132,7 +133,7 @@ func (c *Checkpointer) readFile(
 	}
 	// Each byte of the file is read once, the one behind its end too, if there is one.
 	r := io.TeeReader(&ctxReader{ctx: ctx, r: bufio.NewReaderSize(io.LimitReader(body, want.SizeBytes+1), readStep)}, all)
-	if _, err := checkpoint.DecodeEach(r, take); err != nil {
+	if _, err := safetensors.DecodeEach(r, take); err != nil {
 		return err
 	}
 	if n, err := io.Copy(io.Discard, r); err != nil || n > 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/internal/failpoint"
 )
 
@@ -73,7 +74,7 @@ func (c *Checkpointer) write(ctx context.Context, s *snapshot) error {
 }
 
 func (c *Checkpointer) putFile(ctx context.Context, folder, name string, s checkpoint.State) (file, error) {
-	r, size, err := checkpoint.NewReader(s)
+	r, size, err := safetensors.NewReader(s)
 	if err != nil {
 		return file{}, err
 	}

@@ -33,8 +33,9 @@ const (
 
 // Bits of a word that the kernel knows as a lock's, see SetRobustList.
 const (
-	Waiters   = 1 << 31 // together with the thread's id: it holds the word
-	OwnerDied = 1 << 30 // set by the kernel when that thread ends
+	Waiters   = 1 << 31   // together with the thread's id: it holds the word
+	OwnerDied = 1 << 30   // set by the kernel when that thread ends
+	OwnerID   = 1<<30 - 1 // the thread's id
 
 	// MaxAny is how many words WaitAny takes.
 	MaxAny = 128

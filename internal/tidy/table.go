@@ -19,7 +19,7 @@ var mayImport = map[string][]string{
 	"pg":        {"store", "tensor", "pg/netif", "pg/reach", "pg/internal/..."},
 	"pg/netif":  {},
 	"pg/reach":  {},
-	"pg/tcp":    {"pg", "pg/netif", "pg/reach", "tensor", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "internal/perhost", "pg/tcp/internal/..."},
+	"pg/tcp":    {"pg", "pg/netif", "pg/reach", "tensor", "store", "internal/burst", "internal/memfd", "internal/shmring", "internal/futex", "internal/otherproc", "internal/step", "internal/perhost", "pg/tcp/internal/..."},
 	"pg/baby":   {"pg", "tensor", "store/...", "internal/memfd", "internal/shmring", "internal/futex", "internal/step", "train/spawn"},
 	"pg/pgtest": {"pg", "tensor", "store", "dist", "dist/object"},
 	"nccl":      {"pg", "tensor", "store", "internal/proof", "nccl/diagnose", "nccl/internal/..."},
@@ -46,16 +46,18 @@ var mayImport = map[string][]string{
 	"pg/trace":     {"pg", "pg/observe", "tensor", "internal/boundjson", "internal/printable"},
 	"pg/debug":     {"pg", "pg/trace", "pg/observe", "pg/internal/...", "tensor"},
 
-	"checkpoint":          {"tensor", "internal/guard", "internal/proof"},
-	"checkpoint/ckpttest": {"checkpoint", "tensor"},
-	"checkpoint/durable":  {"checkpoint", "quorum", "tensor", "internal/boundjson"},
+	"checkpoint":             {"checkpoint/safetensors", "tensor", "internal/guard", "internal/proof"},
+	"checkpoint/pgcarrier":   {"checkpoint", "pg", "store", "tensor"},
+	"checkpoint/safetensors": {"tensor"},
+	"checkpoint/ckpttest":    {"checkpoint", "checkpoint/safetensors", "tensor"},
+	"checkpoint/durable":     {"checkpoint", "checkpoint/safetensors", "quorum", "tensor", "internal/boundjson"},
 
 	"checkpoint/durable/durabletest": {"checkpoint/durable"},
 	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
 	"checkpoint/durable/s3":          {"checkpoint/durable"},
 
 	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
-	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "internal/wire/...", "internal/guard", "manager/internal/..."},
+	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/portlease"},
 
@@ -68,7 +70,7 @@ var mayImport = map[string][]string{
 	"manager/internal/events":  {},
 	"manager/internal/session": {"quorum", "internal/wire/...", "manager/internal/final"},
 	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "manager/internal/final", "manager/internal/session"},
-	"manager/internal/state":   {"quorum", "checkpoint", "tensor"},
+	"manager/internal/state":   {"quorum", "checkpoint", "checkpoint/safetensors", "tensor"},
 
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},
 
@@ -92,9 +94,11 @@ var mayImport = map[string][]string{
 	"internal/tidy":      {},
 	"internal/invariant": {},
 	"internal/memfd":     {},
+	"internal/otherproc": {},
 	"internal/shmring":   {"internal/step"},
 	"internal/futex":     {"internal/step"},
 	"internal/portlease": {},
+	"internal/capi":      {"checkpoint", "checkpoint/safetensors", "manager", "pg", "quorum", "store", "tensor"},
 	"internal/testkit":   {},
 	"internal/step":      {},
 	"internal/backoff":   {},
@@ -112,6 +116,7 @@ var mayImport = map[string][]string{
 	"internal/paralleltest": {},
 
 	"cmd/internal":   {"internal/guard"},
+	"cmd/libskerry":  {"internal/capi", "pg/tcp"},
 	"cmd/lighthouse": {"lighthouse/...", "cmd/internal/...", "internal/guard", "internal/printable"},
 	"cmd/skerry": {
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
@@ -141,6 +146,8 @@ var testsMayImport = map[string][]string{
 	"pg/baby": {"pg/tcp", "internal/guard"},
 	"manager": {"pg/tcp", "pg/trace", "tensor"},
 
+	"checkpoint/pgcarrier":  {"pg/tcp"},
+	"internal/capi":         {"pg/tcp"},
 	"checkpoint/durable":    {"checkpoint/durable/localdir"},
 	"checkpoint/durable/s3": {"checkpoint", "quorum", "tensor"},
 

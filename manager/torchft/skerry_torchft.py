@@ -17,7 +17,7 @@ or one line in it, after "import torchft" and before its Manager is made:
 
 Environment:
 
-    SKERRY              the program; without it "skerry" in PATH
+    SKERRY              the program; without it "skerry" in PATH, or beside the interpreter
     SKERRY_LIGHTHOUSE   lighthouse servers, host:port,...; without it TORCHFT_LIGHTHOUSE,
                         or what the job gives its Manager, which may be several too
     SKERRY_TLS_CA, SKERRY_TLS_CERT, SKERRY_TLS_KEY, SKERRY_TOKEN_FILE, ...
@@ -57,7 +57,8 @@ class ManagerServer:
         connect_timeout=timedelta(seconds=60),
         quorum_retries=0,  # the program asks until the caller's deadline
     ):
-        program = os.environ.get("SKERRY") or shutil.which("skerry")
+        beside = os.path.dirname(sys.executable)  # where the wheel puts it
+        program = os.environ.get("SKERRY") or shutil.which("skerry") or shutil.which("skerry", path=beside)
         if not program:
             raise RuntimeError("skerry_torchft: no program skerry in PATH; set SKERRY to its path")
         command = [

@@ -427,11 +427,17 @@ func (c *child) lost(op *pg.Op, death error, cause error) error {
 	}
 }
 
-// abort breaks the group in the child, which then ends its ops, or is killed.
+// abort breaks the group in the child, which then ends its ops, or is killed. One that has
+// no ops, of a Backend that is closed, ends in good order instead: an abort would break ops
+// of the other ranks that are done, and not seen to be yet.
 func (c *child) abort(cause error) {
 	c.mu.Lock()
 	c.breakLocked(cause)
-	if c.mu.cause == nil && !c.mu.orphan {
+	switch {
+	case c.mu.cause != nil || c.mu.orphan:
+	case c.mu.underWay == 0 && errors.Is(cause, pg.ErrClosed):
+		c.mu.cause = cause
+	default:
 		c.mu.cause = cause
 		c.tellLocked(jsonMessage(msgAbort, newFault(cause)), nil)
 		c.mu.watch.endBy(time.Now().Add(Slack))

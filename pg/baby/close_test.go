@@ -1,9 +1,12 @@
 package baby
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 )
 
@@ -28,5 +31,38 @@ func TestCloseRightAfterConfigure(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatal("Close hangs")
 		}
+	}
+}
+
+// Close of a Backend with no op under way ends its child in good order: NCCL would break
+// ops of others that are done and not noticed yet.
+func TestCloseOfIdleAbortsNothing(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "aborted")
+	open := func() *Backend {
+		b, err := New(Options{Backend: tattle, Open: pg.Options{Params: map[string]string{"file": file}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	w := pgtest.NewWorld(t, pgtest.StartStore(t))
+	a, b := open(), open()
+	w.Configure(w.Join("a", a), w.Join("b", b))
+	pending := a.Submit(&pg.Op{Kind: pg.KindBarrier})
+	if err := b.Submit(&pg.Op{Kind: pg.KindBarrier}).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := pending.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(file); err == nil {
+		t.Errorf("the child was aborted: %s", text)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

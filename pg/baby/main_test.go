@@ -28,6 +28,19 @@ func (c clings) Close() error {
 	return nil
 }
 
+// tattle is a backend that leaves a file behind when it is aborted.
+const tattle = "tattle"
+
+type tattles struct {
+	pg.Backend
+	file string
+}
+
+func (t tattles) Abort(e pg.Epoch, cause error) {
+	_ = os.WriteFile(t.file, []byte(cause.Error()), 0o600)
+	t.Backend.Abort(e, cause)
+}
+
 // register makes the tests' backends known to pg.Open.
 func register() error {
 	plain := func(o pg.Options) pg.Backend {
@@ -45,6 +58,7 @@ func register() error {
 		vandal:    func(o pg.Options) (pg.Backend, error) { return vandals{plain(o)}, nil },
 		sick:      func(o pg.Options) (pg.Backend, error) { return openSick(o, plain) },
 		listless:  func(o pg.Options) (pg.Backend, error) { return listsNothing{plain(o)}, nil },
+		tattle:    func(o pg.Options) (pg.Backend, error) { return tattles{plain(o), o.Params["file"]}, nil },
 		clingy:    func(o pg.Options) (pg.Backend, error) { return clings{plain(o)}, nil },
 	} {
 		all = errors.Join(all, pg.Register(name, []string{"cpu"}, open))

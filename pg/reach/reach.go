@@ -53,6 +53,13 @@ type reached struct {
 	err error
 }
 
+// endedBy says that the deadline of within is ctx's, and has passed.
+func endedBy(ctx, within context.Context) bool {
+	callers, ok := ctx.Deadline()
+	own, _ := within.Deadline()
+	return ok && !own.Before(callers) && !time.Now().Before(callers)
+}
+
 func once(ctx context.Context, limit time.Duration, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
 	within, cancel := context.WithTimeoutCause(ctx, limit, errSilent)
 	var wg sync.WaitGroup
@@ -87,6 +94,8 @@ func once(ctx context.Context, limit time.Duration, dial func(context.Context) (
 				return r.c, r.err
 			case within.Err() == nil && !(ok && ne.Timeout()): // whose clock may be ahead of ours
 				return nil, r.err // it was refused, or this host has no way there
+			case running == 0 && endedBy(ctx, within): // and the dialler's timer was before ctx's
+				return nil, fmt.Errorf("%w: %w", context.DeadlineExceeded, r.err)
 			case running == 0:
 				// Hidden, for it would say that another try may help.
 				return nil, fmt.Errorf("%w: no answer within %v: %v", ErrUnreachable, limit, r.err)

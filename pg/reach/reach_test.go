@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -150,3 +151,26 @@ func TestCalledOffAfterTheLimit(t *testing.T) {
 		}
 	})
 }
+
+// A dialler whose timer is before its ctx's says that its time is over while ctx has not
+// ended yet: that is the caller's deadline, and says nothing of the host.
+func TestCallersDeadlineSeenFirstByTheDialler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		deadline, _ := ctx.Deadline()
+		_, err := Dial(unended{ctx}, time.Second, func(context.Context) (net.Conn, error) {
+			<-time.After(time.Until(deadline))
+			return nil, os.ErrDeadlineExceeded
+		})
+		if errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("dial until the caller's deadline: %v, want that deadline", err)
+		}
+	})
+}
+
+// unended is a ctx that has not noticed its deadline.
+type unended struct{ context.Context }
+
+func (unended) Done() <-chan struct{} { return nil }
+func (unended) Err() error            { return nil }

@@ -59,7 +59,8 @@ func verbs(n int) []verb {
 
 // TestAllocatesNothing: once warm, no verb allocates, over shared memory or
 // sockets, with small tensors or large ones. Not parallel: it counts what the whole
-// process allocates, which may be a beat's now and then.
+// process allocates. That may be a beat's now and then, or one more buffer where the ranks
+// meet as they never have: an op that allocates does so in each of the counts, so the least counts.
 func TestAllocatesNothing(t *testing.T) {
 	if testkit.RaceEnabled {
 		t.Skip("the race detector allocates")
@@ -83,7 +84,14 @@ func TestAllocatesNothing(t *testing.T) {
 		for _, n := range []int{100, 200_000} {
 			for _, v := range verbs(n) {
 				repeat(t, groups, v, 50)
-				if got := repeat(t, groups, v, runs); got > runs/4 {
+				got := repeat(t, groups, v, runs)
+				for range 3 {
+					if got <= runs/4 {
+						break
+					}
+					got = min(got, repeat(t, groups, v, runs))
+				}
+				if got > runs/4 {
 					t.Errorf("%s of %d elements over %v: %d allocations in %d runs of two ranks", v.name, n, transport, got, runs)
 				}
 			}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/futex"
+	"github.com/skerry-ft/skerry/internal/otherproc"
 	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 )
 
@@ -94,7 +96,7 @@ func (b *Backend) judge(k *sock) {
 		}
 	}
 	quiet := time.Duration(b.now() - k.received.Load())
-	if quiet <= limit || k.conn.unread() > 0 {
+	if quiet <= limit || k.conn.unread() > 0 || l.starved(quiet) {
 		return
 	}
 	err := fmt.Errorf("%w: nothing came for %v, limit %v", errSilent, quiet.Round(time.Millisecond), limit)
@@ -102,6 +104,23 @@ func (b *Backend) judge(k *sock) {
 		err = fmt.Errorf("stream %d (%s): %w", k.index, k.path(), err)
 	}
 	b.lost(l, err)
+}
+
+const starvedLimits = 20 // beat timeouts for which a peer may be silent that has no processor
+
+// starved says that l's peer is of this host and waits for a processor, by the thread whose id
+// the death watch's word has. A container may have ids of its own: then it is no peer's.
+func (l *link) starved(quiet time.Duration) bool {
+	l.b.mu.Lock()
+	n := l.lane
+	if n == nil || quiet > starvedLimits*l.b.opt.BeatTimeout {
+		l.b.mu.Unlock()
+		return false
+	}
+	defer n.ref().unref()
+	l.b.mu.Unlock()
+	tid := futexWord(n.in.Bytes(), deathListWord).Load() & futex.OwnerID
+	return otherproc.Maps(tid, laneName) && otherproc.WantsProcessor(tid)
 }
 
 // hasSilentStreamLocked tells whether a further socket of l was silent for longer than a beat

@@ -157,8 +157,8 @@
 //
 // A socket that sent nothing for a beat interval sends a beat. One that received
 // nothing for a beat timeout, and holds no unread bytes, breaks its edge. While other
-// sockets of the edge do receive, the peer lives, and the silent one has twice
-// the time.
+// sockets of the edge do receive, the peer lives, and the silent one has twice the time.
+// A peer of this host whose threads wait for a processor has twenty times as much.
 // A clock that fired late by more than the beat timeout was itself not
 // scheduled: it forgives all links once.
 //

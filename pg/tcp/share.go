@@ -47,6 +47,7 @@ const (
 	shareBytes   = len(shareMagic) + frame.NonceBytes
 	shareRights  = 2 // a segment and a bell
 	maxShareName = 64
+	laneName     = "skerry-lane" // of a segment, in /proc/PID/maps
 	bootIDFile   = "/proc/sys/kernel/random/boot_id"
 	maxSharing   = 256 // handshakes under way
 )
@@ -174,7 +175,7 @@ func (b *Backend) newSegment() (*memfd.Segment, error) {
 		size = crowdedRingBytes
 	}
 	b.mu.Unlock()
-	return memfd.Create("skerry-lane", controlBytes+frame.Classes*cmp.Or(size, DefaultRingBytes))
+	return memfd.Create(laneName, controlBytes+frame.Classes*cmp.Or(size, DefaultRingBytes))
 }
 
 const (

@@ -78,11 +78,19 @@ func diesAt(t *testing.T, at failpoint.Point) {
 	case "join", "configure": // another's death makes a quorum
 		c.awaitStep(12)
 		c.kill(1)
-	case "heal-send", "heal-receive":
+	case "heal-receive":
 		c.awaitStep(12)
 		c.kill(2)
 		set = true
 		c.startTrainer(2)
+	case "heal-send": // of a heal that is over soon the victim may not have a part
+		c.awaitStep(12)
+		for !c.ended(victim) {
+			c.kill(2)
+			c.awaitMore(2, 1)
+			c.startTrainer(2)
+			c.awaitMore(5, 1)
+		}
 	}
 	c.awaitDeath(victim, at)
 	set = false
@@ -94,6 +102,16 @@ func diesAt(t *testing.T, at failpoint.Point) {
 	}
 	c.startTrainer(victim)
 	c.finish()
+}
+
+// ended reports whether a trainer has ended, however.
+func (c *cluster) ended(i int) bool {
+	select {
+	case <-c.trainers[i].Done():
+		return true
+	default:
+		return false
+	}
 }
 
 // awaitDeath waits until a trainer has been killed by its own hand.

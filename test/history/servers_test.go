@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
@@ -20,7 +21,14 @@ var (
 	seed   = flag.Uint64("history.seed", 1, "what TestHistory draws its faults from")
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// testsAtOnce is how many tests run at a time, unless -parallel says otherwise: they wait
+// for elections.
+const testsAtOnce = 4
+
+func TestMain(m *testing.M) {
+	paralleltest.AtOnce(testsAtOnce)
+	goleak.VerifyTestMain(m)
+}
 
 const minReplicas = 2
 

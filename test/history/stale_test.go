@@ -28,6 +28,9 @@ const quickElection = slowLease / 4
 // has formed a quorum meanwhile. It must not tell its old one again. In a build
 // without the fence it does, and the history shows it.
 func TestStaleLeader(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for leases of five seconds to end, and leaders to be elected beside them")
+	}
 	t.Parallel()
 	slow := [3]bool{true, true, false}
 	s := startServers(t, 3, func(i int, c *lighthouse.Config) {

@@ -199,7 +199,7 @@ func healAttacks() []attack {
 		once(55, "length and chunks", request("POST", manifest, "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n")),
 		once(56, "two lengths, one negative", request("POST", manifest, "Content-Length: 5\r\nContent-Length: -1\r\n\r\n")),
 		{number: 57, name: "a TiB announced", run: func(ctx context.Context, v *victim) {
-			flood(ctx, v.dialHeal, 4, request("POST", "/v1/data", "Content-Length: 1099511627776\r\n\r\n"), bytes.Repeat([]byte("x"), 1<<20))
+			flood(ctx, v.dialHeal, 4, request("POST", "/v2/data", "Content-Length: 1099511627776\r\n\r\n"), bytes.Repeat([]byte("x"), 1<<20))
 		}},
 		{number: 58, name: "a form in chunks", run: func(ctx context.Context, v *victim) {
 			head := request("POST", "/v1/state", form+"Transfer-Encoding: chunked\r\n\r\n")

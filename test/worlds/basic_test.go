@@ -6,6 +6,7 @@ import (
 )
 
 func TestWorldTrains(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(2, quick())
 		w.reach(100, 10*time.Second, all...)
@@ -13,6 +14,7 @@ func TestWorldTrains(t *testing.T) {
 }
 
 func TestWorldKillAndRejoin(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(2, quick())
 		w.reach(20, 10*time.Second, all...)
@@ -24,6 +26,7 @@ func TestWorldKillAndRejoin(t *testing.T) {
 }
 
 func TestWorldOfRanks(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		a := w.replica("a", 0, 2, quick()).start()
 		b := w.replica("b", 1, 2, quick()).start()

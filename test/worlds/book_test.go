@@ -313,6 +313,9 @@ func (p *proc) atRest(committed bool) {
 	if at.Step == 0 || dead || stray {
 		return // before the first step there are as many states as replicas
 	}
+	if p.inPlace && !committed && !p.m.HoldsState() {
+		return // as its trainer is told
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	sum := sha256.Sum256(tensor.Of(p.params).Bytes())

@@ -166,6 +166,7 @@ func ranksVote(rank int) func(w *world, k *cutter) []*replica {
 // A ctx that ends, wherever the call waits, costs a step at most: position and
 // return value agree (the book looks), all go on together, and the next step counts.
 func TestWorldCtxEnds(t *testing.T) {
+	t.Parallel()
 	for _, after := range []time.Duration{0, 300 * time.Millisecond} {
 		for _, row := range ctxRows {
 			t.Run(row.name+"/"+after.String(), func(t *testing.T) {

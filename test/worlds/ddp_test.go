@@ -148,6 +148,7 @@ func (a *averaging) manners() manners {
 // order of arrival and gradients are compressed. Whatever a newcomer holds, no step of
 // a whole quorum is discarded, and all end with the same bytes.
 func TestWorldAveraging(t *testing.T) {
+	t.Parallel()
 	for name, a := range map[string]averaging{
 		"average":                {},
 		"bfloat16":               {half: true},

@@ -42,6 +42,7 @@ const (
 	traitCuts       trait = "cuts: links between replicas cut"
 	traitOdd        trait = "odd: a replica calls other collectives"
 	traitRestored   trait = "restored: the lighthouse's disk is an older one, put back"
+	traitInPlace    trait = "inplace: HealInPlace"
 	traitDetail     trait = "detail: each call is compared before it runs"
 )
 
@@ -61,7 +62,7 @@ var chances = []struct {
 var laterChances = []struct {
 	trait  trait
 	chance float64
-}{{traitCuts, 0.2}, {traitOdd, 0.1}}
+}{{traitCuts, 0.2}, {traitOdd, 0.1}, {traitInPlace, 0.2}}
 
 // drawn is all that a seed says.
 type drawn struct {
@@ -184,7 +185,7 @@ func (d *drawn) drawReplica(r *rand.Rand, i, size int, over *atomic.Bool) {
 		spares = max(2, d.options.rules.MinReplicas)
 	}
 	m.tune = func(c *manager.Config) {
-		c.FixedWorldSize, c.Sync = spares, d.traits[traitSync]
+		c.FixedWorldSize, c.Sync, c.HealInPlace = spares, d.traits[traitSync], d.traits[traitInPlace]
 		if d.traits[traitDetail] {
 			c.Debug = debug.New(debug.Config{Level: debug.Detail, Log: zerolog.Nop()})
 		}

@@ -194,6 +194,7 @@ func (a *archive) written() int64 {
 // newest checkpoint that is whole, nothing is lost but the steps since, and at the end
 // each sample has been read as often as epochs have passed, or once more.
 func TestWorldAllDieAndGoOn(t *testing.T) {
+	t.Parallel()
 	torn := 0
 	for size := 1; size <= 2; size++ {
 		for seed := range uint64(2) {

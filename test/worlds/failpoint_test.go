@@ -63,6 +63,7 @@ var rankZero = map[failpoint.Point]bool{failpoint.JoinDuring: true, failpoint.Vo
 // TestWorldDiesAtEachPoint: a rank dies at each point there is, and its replica with
 // it. The others train on, it comes back, and all hold the same bytes of the same steps.
 func TestWorldDiesAtEachPoint(t *testing.T) {
+	t.Parallel()
 	for _, at := range failpoint.All() {
 		for size := 1; size <= 2; size++ {
 			if testing.Short() && size == 1 {

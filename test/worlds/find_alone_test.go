@@ -28,6 +28,7 @@ func loneTrainerHangs(t *testing.T, at stage) {
 // The same with two ranks, of which one hangs: one rank of the newcomer has copied,
 // and waits for the other, whose donor it is. (Seed 1259.)
 func TestWorldLoneRankHangsBetweenSteps(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.stepTimeout, o.rules.JoinTimeout, o.rules.StuckAfter = 3*time.Second, 2*time.Second, 10*time.Second
 	inWorld(t, o, func(w *world) {
@@ -47,6 +48,7 @@ func TestWorldLoneRankHangsBetweenSteps(t *testing.T) {
 // A replica that is still in its first step was lost, and rejoins beside its forward
 // pass: what it computed from the state of step 0 does not count in the others' step.
 func TestWorldRejoinBesideTheFirstForwardPass(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		m := quick()
 		m.at = func(ctx context.Context, p *proc, s stage) {
@@ -67,6 +69,7 @@ func TestWorldRejoinBesideTheFirstForwardPass(t *testing.T) {
 // A newcomer of two ranks joins, though one of them finds a donor much later than the
 // other.
 func TestWorldRanksOfANewcomerComeAtDifferentTimes(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		b := w.replica("b", 1, 2, quick()).start()
 		w.reach(20, 10*time.Second, b)
@@ -87,6 +90,7 @@ func TestWorldRanksOfANewcomerComeAtDifferentTimes(t *testing.T) {
 // computes, as all do at step 0; the answer rolls the step forward. It still heals
 // before it computes, for the quorum counts its gradients.
 func TestWorldPreparedFirstStepRollsForwardAndHeals(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		a := w.replica("a", 0, 1, quick()).start()
 		b := w.replica("b", 1, 1, hangs(quick(), stageBallot, 0)).start()

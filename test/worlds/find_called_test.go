@@ -10,6 +10,7 @@ import (
 // A newcomer copies while the quorum falls and too few are left; the lighthouse that
 // knew that it copies is gone in that second. The next one calls it all the same.
 func TestWorldWhoCopiesIsCalledByTheNextLeader(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.rules.MinReplicas = 2
 	inWorld(t, o, func(w *world) {

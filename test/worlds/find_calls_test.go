@@ -9,6 +9,7 @@ import (
 
 // A ShouldCommit ends by its ctx before the rank has voted: the replica goes on.
 func TestWorldShouldCommitEndsBeforeItsVote(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		m := quick()
 		ended := false
@@ -35,6 +36,7 @@ func TestWorldShouldCommitEndsBeforeItsVote(t *testing.T) {
 // A blocking collective of a step whose quorum does not come ends by the step's
 // deadline, and ShouldCommit says that the step does not count.
 func TestWorldCollectiveWithoutAQuorumEnds(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.rules.MinReplicas = 2
 	inWorld(t, o, func(w *world) {
@@ -58,6 +60,7 @@ func TestWorldCollectiveWithoutAQuorumEnds(t *testing.T) {
 // The connection between two ranks of a replica is reset while one waits for the
 // vote of the other: the vote is repeated.
 func TestWorldResetBetweenRanksDuringAVote(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		m := quick()
 		var struck atomic.Bool
@@ -79,6 +82,7 @@ func TestWorldResetBetweenRanksDuringAVote(t *testing.T) {
 // A replica dies while another is between two steps, evaluating: the next quorum
 // forms at once all the same.
 func TestWorldDeathBetweenSteps(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		evaluating := make(chan struct{})
 		m := quick()

@@ -11,6 +11,7 @@ import (
 // then, and does not wait for the other rank of its replica, which computes. (It waited
 // for that rank's vote for Timeouts.Call, up to 5 s, with a ctx of its own.)
 func TestWorldShouldCommitEndsWithItsCtxThoughASiblingComputes(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		var asked, returned atomic.Int64 // when, 0: not yet
 		m := quick()

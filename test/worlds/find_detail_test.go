@@ -13,6 +13,7 @@ import (
 // accused nobody: the others made quorums with it, ever more slowly, and committed
 // nothing for as long as it came.)
 func TestWorldOddReplicaIsRefusedInDetail(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		m := quick()
 		m.tune = func(c *manager.Config) { c.Debug = debug.New(debug.Config{Level: debug.Detail}) }

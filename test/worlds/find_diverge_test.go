@@ -9,6 +9,7 @@ import (
 // A donor's ShouldCommit ends by its ctx while the copy of its state is made: the
 // step was committed, so position and parameters must say so.
 func TestWorldCommitThenCtxEnds(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		a := w.replica("a", 0, 1, quick()).start()
 		joining := false
@@ -32,6 +33,7 @@ func TestWorldCommitThenCtxEnds(t *testing.T) {
 
 // A state of step 0 that was fetched for one quorum is not loaded in another.
 func TestWorldStateOfStepZeroIsNotReused(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		m := quick()
 		failed := false
@@ -57,6 +59,7 @@ func TestWorldStateOfStepZeroIsNotReused(t *testing.T) {
 
 // A StartQuorum that is called again after it timed out still waits for the heal.
 func TestWorldStartQuorumAgainAfterATimeout(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.rules.MinReplicas = 2
 	inWorld(t, o, func(w *world) {

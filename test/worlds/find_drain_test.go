@@ -40,6 +40,7 @@ func (w *world) orderDrain(r *replica) {
 // An operator drains some of a job, or all of it: who is drained goes, whether others are
 // left to take over or none, and also while the lighthouse is away for a moment behind it.
 func TestWorldOperatorDrains(t *testing.T) {
+	t.Parallel()
 	for all := 1; all <= 3; all++ {
 		for drained := 1; drained <= all; drained++ {
 			for _, away := range []time.Duration{0, 3 * time.Second} {

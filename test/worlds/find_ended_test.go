@@ -12,6 +12,7 @@ import (
 // A StartQuorum's ctx ends while a state is being healed. That is no heal that failed:
 // the quorum stands, and the next StartQuorum goes on.
 func TestWorldEndedCtxIsNoFailedHeal(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		busy := manners{forward: 100 * time.Millisecond}
 		a := w.replica("a", 0, 1, busy).start()

@@ -36,6 +36,7 @@ func TestWorldTrainerHangsBeforeItsBallot(t *testing.T)    { hungTrainer(t, stag
 
 // A trainer that hung for a minute comes back by itself.
 func TestWorldHungTrainerComesBack(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.stepTimeout, o.rules.JoinTimeout = 3*time.Second, 2*time.Second
 	inWorld(t, o, func(w *world) {
@@ -62,6 +63,7 @@ func TestWorldHungTrainerComesBack(t *testing.T) {
 // The deadline of a step is in force in the first quorum of a job, too, in which
 // replicas healed at step 0.
 func TestWorldStepTimeoutInTheFirstQuorum(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.stepTimeout = 3 * time.Second
 	inWorld(t, o, func(w *world) {
@@ -74,6 +76,7 @@ func TestWorldStepTimeoutInTheFirstQuorum(t *testing.T) {
 
 // It is in force after a join whose heal is over.
 func TestWorldStepTimeoutAfterAJoin(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.stepTimeout = 3 * time.Second
 	inWorld(t, o, func(w *world) {
@@ -89,6 +92,7 @@ func TestWorldStepTimeoutAfterAJoin(t *testing.T) {
 // cannot know yet that it does. Its siblings wait for its vote, newcomers for its
 // state: it goes away all the same, and they train without it.
 func TestWorldHolderHangsAsItsQuorumFalls(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.stepTimeout, o.rules.MinReplicas = 3*time.Second, 2
 	o.rules.JoinTimeout, o.rules.StuckAfter = 2*time.Second, 5*time.Second

@@ -8,6 +8,7 @@ import (
 // Those who train go on while a newcomer copies the state; what they wait for is
 // what has changed meanwhile, less their own computation: it heals beside its step.
 func TestWorldHealDoesNotStopTheHealthy(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		busy := quick()
 		busy.forward = 500 * time.Millisecond
@@ -27,6 +28,7 @@ func TestWorldHealDoesNotStopTheHealthy(t *testing.T) {
 
 // The same with two ranks each, of which the newcomer's are equally slow.
 func TestWorldHealOfRanksDoesNotStopTheHealthy(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		a, b := w.replica("a", 0, 2, quick()).start(), w.replica("b", 1, 2, quick()).start()
 		w.reach(20, 10*time.Second, a, b)
@@ -45,6 +47,7 @@ func TestWorldHealOfRanksDoesNotStopTheHealthy(t *testing.T) {
 // A member dies while a newcomer copies, and too few are left without it: it stops
 // copying and joins.
 func TestWorldCopyEndsWhenItIsNeeded(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.rules.MinReplicas = 2
 	inWorld(t, o, func(w *world) {
@@ -65,6 +68,7 @@ func TestWorldCopyEndsWhenItIsNeeded(t *testing.T) {
 
 // All die while a newcomer copies. It begins the job anew.
 func TestWorldAllDieWhileANewcomerCopies(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		a, b := w.replica("a", 0, 1, quick()).start(), w.replica("b", 1, 1, quick()).start()
 		w.reach(20, 10*time.Second, a, b)
@@ -81,6 +85,7 @@ func TestWorldAllDieWhileANewcomerCopies(t *testing.T) {
 // A newcomer copies for longer than StuckAfter, until the quorum falls and too few are
 // left without it. It joins then, and is no more stuck than any other joiner.
 func TestWorldCopyLongerThanStuckAfterIsCutShort(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.rules.MinReplicas, o.rules.StuckAfter, o.rules.JoinTimeout = 2, 5*time.Second, 3*time.Second
 	inWorld(t, o, func(w *world) {

@@ -7,6 +7,7 @@ import (
 
 // All replicas lose the lighthouse for two seconds, while all live: no quorum falls.
 func TestWorldBlipInFrontOfTheLighthouse(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(3, quick())
 		w.reach(20, 10*time.Second, all...)
@@ -35,6 +36,7 @@ func holdsUpNobody(w *world) {
 
 // A lighthouse that starts again with its ledger stops nobody.
 func TestWorldLighthouseStartsAgain(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(3, quick())
 		w.reach(20, 10*time.Second, all...)
@@ -49,6 +51,7 @@ func TestWorldLighthouseStartsAgain(t *testing.T) {
 
 // One that lost its ledger takes the job over from those who hold answers.
 func TestWorldLighthouseLosesItsLedger(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(3, quick())
 		w.reach(20, 10*time.Second, all...)
@@ -63,6 +66,7 @@ func TestWorldLighthouseLosesItsLedger(t *testing.T) {
 
 // One reported error while the lighthouse is away costs one step.
 func TestWorldReportedErrorWithoutALighthouse(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(2, quick())
 		w.reach(20, 10*time.Second, all...)

@@ -8,6 +8,7 @@ import (
 // A newcomer that calls other collectives than the others, for ever, does not stop
 // them for ever.
 func TestWorldNewcomerWithOtherCollectives(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(2, quick())
 		w.reach(30, 10*time.Second, all...)
@@ -44,6 +45,7 @@ func TestWorldRankOneDies(t *testing.T)  { rankDies(t, 1) }
 // Each of many kills costs the others no more than a moment: the witness that saw
 // the link break first is heard.
 func TestWorldEachKillIsWitnessed(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(4, quick())
 		for range 50 {

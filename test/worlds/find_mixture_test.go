@@ -2,6 +2,7 @@ package worlds
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -12,8 +13,9 @@ import (
 // leftWithMixture has all that were ahead of z die between its copy of their state and
 // its heal, while it is in its forward pass, with parts of both states in its tensors.
 // n comes then, and the two are left: they go on from z's own state. z alone begins
-// where start says; tune and each are of every replica.
-func leftWithMixture(t *testing.T, start manager.Start, tune func(*manager.Config), each func(*proc)) {
+// where start says; tune and each are of every replica. A z that copied in place has no
+// state of its own any more: it says so, and is started again.
+func leftWithMixture(t *testing.T, inPlace bool, start manager.Start, tune func(*manager.Config), each func(*proc)) {
 	o := usual()
 	o.rules.MinReplicas = 2
 	inWorld(t, o, func(w *world) {
@@ -25,7 +27,7 @@ func leftWithMixture(t *testing.T, start manager.Start, tune func(*manager.Confi
 		slow.heals = 30 * time.Second
 		slow.tune = func(c *manager.Config) {
 			tune(c)
-			c.Start = start
+			c.Start, c.HealInPlace = start, inPlace
 		}
 		slow.tuneRank = func(p *proc) {
 			each(p)
@@ -54,7 +56,18 @@ func leftWithMixture(t *testing.T, start manager.Start, tune func(*manager.Confi
 			id := n.ranks[0].m.QuorumID()
 			return id != 0 && id == z.ranks[0].m.QuorumID()
 		})
+		var ended error // of z; guarded by the world's book
+		w.onExit = func(_ *proc, err error) { ended = err }
 		close(left)
+		if inPlace {
+			if !w.within(time.Minute, "z has ended", func() bool { return !z.ranks[0].alive() }) {
+				return
+			}
+			if !errors.Is(ended, manager.ErrStateLost) {
+				t.Errorf("z has ended with %v, want ErrStateLost", ended)
+			}
+			z.start()
+		}
 		w.reach(20, time.Minute, z, n)
 		if heals := z.ranks[0].m.Stats().Heals; heals != 0 {
 			t.Errorf("z has healed %d times, want never: its state is the one that is left", heals)
@@ -65,12 +78,22 @@ func leftWithMixture(t *testing.T, start manager.Start, tune func(*manager.Confi
 // z has read step 5 from a file. It gives the mixture to nobody, under the name of
 // that step either, and is still the one that has it.
 func TestWorldMixtureOfAFileIsServedToNobody(t *testing.T) {
+	t.Parallel()
 	at := manager.Start{Position: quorum.Position{Step: 5}}
-	leftWithMixture(t, at, func(*manager.Config) {}, func(*proc) {})
+	leftWithMixture(t, false, at, func(*manager.Config) {}, func(*proc) {})
+}
+
+// Copied in place, the step 5 is no more: nobody is told that z has it, and the next z reads
+// it anew.
+func TestWorldMixtureInPlaceIsTheEnd(t *testing.T) {
+	t.Parallel()
+	at := manager.Start{Position: quorum.Position{Step: 5}}
+	leftWithMixture(t, true, at, func(*manager.Config) {}, func(*proc) {})
 }
 
 // Each keeps the state that it starts with, which is the same everywhere; z gets its
 // own back.
 func TestWorldMixtureWithoutInitSync(t *testing.T) {
-	leftWithMixture(t, manager.Start{}, func(c *manager.Config) { c.NoInitSync = true }, func(p *proc) { clear(p.params) })
+	t.Parallel()
+	leftWithMixture(t, false, manager.Start{}, func(c *manager.Config) { c.NoInitSync = true }, func(p *proc) { clear(p.params) })
 }

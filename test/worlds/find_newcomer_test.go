@@ -10,6 +10,7 @@ import (
 // A member dies meanwhile, too few are left, and the lighthouse calls the newcomer.
 // When it begins it joins: it does not copy from who waits for it.
 func TestWorldNewcomerThatWasCalledBeforeItCopiesJoins(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.rules.MinReplicas = 2
 	inWorld(t, o, func(w *world) {

@@ -12,6 +12,7 @@ import (
 
 // The lighthouse goes away after the order, and nobody could form the next quorum.
 func TestWorldOperatorDrainsBeforeTheLighthouseIsAway(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		m := quick()
 		m.forward = time.Second
@@ -34,6 +35,7 @@ func TestWorldOperatorDrainsBeforeTheLighthouseIsAway(t *testing.T) {
 
 // Without it the others are too few; its replacement comes later.
 func TestWorldOperatorDrainsBelowMinReplicas(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.rules.MinReplicas = 2
 	inWorld(t, o, func(w *world) {
@@ -53,6 +55,7 @@ func TestWorldOperatorDrainsBelowMinReplicas(t *testing.T) {
 
 // It holds the only state, and a newcomer copies from it for longer than any timeout.
 func TestWorldOperatorDrainsTheOnlyHolderThatIsCopiedFrom(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		a := w.replica("a", 0, 1, quick()).start()
 		w.reach(20, 20*time.Second, a)
@@ -78,6 +81,7 @@ func TestWorldOperatorDrainsTheOnlyHolderThatIsCopiedFrom(t *testing.T) {
 
 // Steps are longer than StepTimeout, as they may be while a quorum stands.
 func TestWorldOperatorDrainsInLongSteps(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		m := quick()
 		m.forward = 15 * time.Second
@@ -97,6 +101,7 @@ func TestWorldOperatorDrainsInLongSteps(t *testing.T) {
 
 // The only other one evaluates, away from a quorum that fell meanwhile; it comes back.
 func TestWorldOperatorDrainsBesideOneThatIsAway(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		a := w.replica("a", 0, 1, quick()).start()
 		var first atomic.Int64

@@ -38,6 +38,7 @@ func (b *book) differed(p *proc) []manager.StateDiffered {
 // C1 at rest: a bit of one of three replicas flips. All name it, within the steps of
 // one comparison; it heals, and holds the others' bytes again. That costs one step.
 func TestWorldAFlippedBitIsNamedAndHeals(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(3, quick())
 		w.reach(20, 10*time.Second, all...)
@@ -72,6 +73,7 @@ func TestWorldAFlippedBitIsNamedAndHeals(t *testing.T) {
 // With two ranks each: one rank's bit flips. Its replica heals in both, the others
 // name it in the one, and no rank waits for another.
 func TestWorldAFlippedBitOfOneRank(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		a, b, c := w.replica("a", 0, 2, quick()).start(), w.replica("b", 1, 2, quick()).start(), w.replica("c", 2, 2, quick()).start()
 		w.reach(20, 10*time.Second, a, b, c)
@@ -88,6 +90,7 @@ func TestWorldAFlippedBitOfOneRank(t *testing.T) {
 // A replica whose bits flip again and again is refused for ever longer, and costs the
 // others ever less (L1).
 func TestWorldWhoDiffersAgainAndAgainCostsEverLess(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(3, quick())
 		w.reach(20, 10*time.Second, all...)
@@ -124,6 +127,7 @@ func parityWhole(policy manager.Differing) manners {
 // A bit that flips is found at the very step before which it flipped, where the whole
 // state is compared in every step.
 func TestWorldAFlippedBitIsFoundAtTheSameStep(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(3, parityWhole(manager.HealDiffering))
 		w.reach(20, 10*time.Second, all...)
@@ -144,6 +148,7 @@ func TestWorldAFlippedBitIsFoundAtTheSameStep(t *testing.T) {
 // Replicas that compare slices and ones that compare the whole state are in one job: nobody
 // is named who is healthy, and a bit that flips is found by those of its kind.
 func TestWorldSlicesBesideWholeStates(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		var all []*replica
 		for i, m := range []manners{parityWhole(manager.HealDiffering), quick(), parityWhole(manager.HealDiffering), quick()} {
@@ -168,6 +173,7 @@ func TestWorldSlicesBesideWholeStates(t *testing.T) {
 // What becomes of a replica that differs is the job's to say: it ends and the others train
 // on, or all of them end; with two ranks each, both end.
 func TestWorldPoliciesForStatesThatDiffer(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		policy manager.Differing

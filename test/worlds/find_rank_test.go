@@ -35,6 +35,7 @@ func TestWorldRankOneHangsBeforeItsBallot(t *testing.T)    { oneRankHangs(t, 1, 
 
 // A rank that hung in a job's very first step keeps nobody out who comes later.
 func TestWorldRankOneHangsInTheFirstStep(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.stepTimeout, o.rules.JoinTimeout, o.rules.StuckAfter = 3*time.Second, 2*time.Second, 10*time.Second
 	inWorld(t, o, func(w *world) {
@@ -81,6 +82,7 @@ func TestWorldRankZeroComesBackBeforeItsBallot(t *testing.T)  { oneRankHangsAWhi
 func TestWorldRankOneComesBackBetweenSteps(t *testing.T)      { oneRankHangsAWhile(t, 1, stagePause) }
 func TestWorldRankOneComesBackInTheForwardPass(t *testing.T)  { oneRankHangsAWhile(t, 1, stageStarted) }
 func TestWorldRankOneComesBackBetweenCollectives(t *testing.T) {
+	t.Parallel()
 	oneRankHangsAWhile(t, 1, stageBetween)
 }
 func TestWorldRankOneComesBackBeforeItsBallot(t *testing.T) { oneRankHangsAWhile(t, 1, stageBallot) }

@@ -38,6 +38,7 @@ func (l *lines) with(text string) (all []string) {
 // others have left (PROTOCOL §3.2). Their frames end its quorum; they called nothing
 // else than it did, and nobody is the odd one.
 func TestWorldAnotherRoundIsNoOtherCollective(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		log := &lines{}
 		w.log = zerolog.New(log)

@@ -11,6 +11,7 @@ import (
 // A replica from outside the quorum that wants nobody let in keeps nobody out but
 // itself.
 func TestWorldShrinkOnlyOfAnOutsider(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		a := w.replica("a", 0, 1, quick()).start()
 		w.reach(20, 10*time.Second, a)
@@ -28,6 +29,7 @@ func TestWorldShrinkOnlyOfAnOutsider(t *testing.T) {
 
 // A wish of one StartQuorum ends with its step: a later one without it is let in.
 func TestWorldShrinkOnlyEndsWithItsStep(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.stepTimeout = 3 * time.Second
 	inWorld(t, o, func(w *world) {
@@ -49,6 +51,7 @@ func TestWorldShrinkOnlyEndsWithItsStep(t *testing.T) {
 
 // A member that wants nobody let in for a while keeps joiners out for that while.
 func TestWorldShrinkOnlyOfAMemberForAWhile(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		m := quick()
 		var shrinks atomic.Bool
@@ -69,6 +72,7 @@ func TestWorldShrinkOnlyOfAMemberForAWhile(t *testing.T) {
 // A member wants nobody let in, and those without whom it is too few are gone for
 // good: it waits for them no longer than the join timeout. (Seed 1268.)
 func TestWorldShrinkOnlyOfTooFew(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.rules.MinReplicas, o.rules.JoinTimeout = 2, 3*time.Second
 	inWorld(t, o, func(w *world) {

@@ -19,6 +19,7 @@ func (w *world) skewed(pauses ...time.Duration) []*replica {
 // Members reach StartQuorum over a heartbeat timeout apart: a joiner is let in
 // nevertheless, within some steps.
 func TestWorldJoinerOfASkewedJob(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.skewed(10*time.Millisecond, 1500*time.Millisecond)
 		w.reach(3, 20*time.Second, all...)
@@ -30,6 +31,7 @@ func TestWorldJoinerOfASkewedJob(t *testing.T) {
 
 // As long as somebody waits to join, a step takes no longer.
 func TestWorldSkewedJobIsNotSlowedByAJoiner(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.skewed(10*time.Millisecond, 1500*time.Millisecond)
 		w.reach(3, 20*time.Second, all...)
@@ -44,6 +46,7 @@ func TestWorldSkewedJobIsNotSlowedByAJoiner(t *testing.T) {
 
 // A drain of a skewed job ends within some steps, without a step lost.
 func TestWorldDrainOfASkewedJob(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.skewed(10*time.Millisecond, 1500*time.Millisecond, 20*time.Millisecond)
 		w.reach(3, 30*time.Second, all...)

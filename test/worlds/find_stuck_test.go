@@ -8,6 +8,7 @@ import (
 // A heal takes longer than StuckAfter, and one more replica joins meanwhile: those
 // who wait for the healer are not stuck, and the joiner forms no quorum of its own.
 func TestWorldHealLongerThanStuckAfter(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(2, quick())
 		w.reach(20, 10*time.Second, all...)
@@ -22,6 +23,7 @@ func TestWorldHealLongerThanStuckAfter(t *testing.T) {
 
 // The same with a joiner each minute.
 func TestWorldHealsLongerThanStuckAfterAndAJoinerEachMinute(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(2, quick())
 		w.reach(20, 10*time.Second, all...)
@@ -37,6 +39,7 @@ func TestWorldHealsLongerThanStuckAfterAndAJoinerEachMinute(t *testing.T) {
 
 // EvictStuck takes out the trainer that hangs, and not those who wait for it.
 func TestWorldEvictStuckEvictsTheHungOne(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.stepTimeout, o.rules.StuckAfter, o.rules.EvictStuck = 2*time.Minute, 20*time.Second, true
 	for offset := range few(10) { // of the beats of the one against those of the others

@@ -11,6 +11,7 @@ import (
 // L1: a trainer of a Sync job that hangs between two steps costs the others a stall, and
 // not one at each later fall: it is away, as one of a job without Sync is.
 func TestWorldSyncedTrainerHangsBetweenSteps(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		m := quick()
 		m.tune = func(c *manager.Config) { c.Sync = true }

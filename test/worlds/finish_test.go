@@ -69,6 +69,7 @@ func (r *runner) step(ctx context.Context) error {
 // in the middle of finishing; both come back, heal to the last step, and all end well,
 // with the same model.
 func TestWorldRunsFinishTogether(t *testing.T) {
+	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		const steps, linger = 50, 5 * time.Second
 		runners := make(map[*proc]*runner)

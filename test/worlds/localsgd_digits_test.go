@@ -162,6 +162,10 @@ func makers(seed uint64) map[string]maker {
 // reach the accuracy of plain training, but for a point (streaming, two), and all leave in
 // good order with the same model.
 func TestWorldLocalSGDLearnsDigits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("learns for a thousand rounds")
+	}
+	t.Parallel()
 	plain := plainly(t, digitSeed)
 	t.Logf("plain training: %.4f", plain)
 	for name, by := range makers(digitSeed) {
@@ -178,6 +182,7 @@ func TestWorldLocalSGDLearnsDigits(t *testing.T) {
 // TestWorldLocalSGDAccuracy: over seeds that no setting was chosen by, each way's mean
 // accuracy is plain training's, but for a point.
 func TestWorldLocalSGDAccuracy(t *testing.T) {
+	t.Parallel()
 	if *digitSeeds == 0 {
 		t.Skip("-worlds.digits says how many seeds; make accuracy")
 	}

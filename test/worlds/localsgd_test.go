@@ -183,6 +183,7 @@ func (s *school) behave(m manners) manners {
 // times, with a manager that waits for heals and one that does not. Whenever two end up at a
 // step their global states are the same, and so are the live parameters of all at the end.
 func TestWorldLocalSGD(t *testing.T) {
+	t.Parallel()
 	for name, s := range schools() {
 		for _, sync := range []bool{false, true} {
 			for size := 1; size <= 2; size++ {
@@ -296,6 +297,7 @@ func (s *school) check(w *world, all []*replica) {
 // TestWorldLocalSGDDiscards: an error that is reported discards a round everywhere; the live
 // parameters of its fragment are the last global ones then, and the round is tried again.
 func TestWorldLocalSGDDiscards(t *testing.T) {
+	t.Parallel()
 	for name, s := range schools() {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, usual(), func(w *world) { s.discards(w) })
@@ -325,6 +327,7 @@ func (s *school) discards(w *world) {
 // TestWorldLongRounds: rounds are longer than StepTimeout. A replica in the middle of one is not
 // away: when another dies it joins the next quorum at once, and its inner steps are not lost.
 func TestWorldLongRounds(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.stepTimeout = 10 * time.Second
 	inWorld(t, o, func(w *world) {
@@ -349,6 +352,7 @@ func TestWorldLongRounds(t *testing.T) {
 // TestWorldSlowRounds: a replica that others wait for, longer than StuckAfter, is not stuck
 // while it makes inner steps.
 func TestWorldSlowRounds(t *testing.T) {
+	t.Parallel()
 	o := usual()
 	o.stepTimeout = 10 * time.Minute
 	inWorld(t, o, func(w *world) {

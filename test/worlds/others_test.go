@@ -81,6 +81,7 @@ func (w *world) rankDies(r *replica, rank int) {
 // others a bounded stall, at a rate that falls off: within the first minute no more
 // than 5 s at a time, in the third no more than half a second over a step.
 func TestOthersGoOn(t *testing.T) {
+	t.Parallel()
 	for _, trouble := range troubles {
 		t.Run(trouble.name, func(t *testing.T) {
 			for seed := range *othersSeeds {

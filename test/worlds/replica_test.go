@@ -121,6 +121,7 @@ type proc struct {
 	healer  *healer
 	m       *manager.Manager
 	params  []float32
+	inPlace bool // HealInPlace
 	turn    func(ctx context.Context) error
 	cancel  context.CancelFunc
 	ran     chan struct{}
@@ -207,6 +208,7 @@ func (r *replica) spawn(life string, rank int, group string) *proc {
 	if r.manners.tune != nil {
 		r.manners.tune(&cfg)
 	}
+	p.inPlace = cfg.HealInPlace
 	var err error
 	if p.m, err = manager.New(cfg); err != nil {
 		r.w.t.Fatal(err)

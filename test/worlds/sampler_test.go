@@ -179,6 +179,7 @@ func (c *class) from(rank int) *saved {
 // and go on from the newest checkpoint; and whenever two replicas end up at a step,
 // each sample has been read as often as epochs have passed, or once more.
 func TestWorldEverySampleOnce(t *testing.T) {
+	t.Parallel()
 	for name, cfg := range map[string]sampler.ElasticConfig{
 		"batch of each":   {Samples: 499, Batch: 4, Seed: 5},
 		"batch of all":    {Samples: 499, GlobalBatch: 13, Seed: 6},

@@ -24,6 +24,7 @@ const fewSeeds = 10
 
 // TestSeeds runs worlds that are drawn from seeds.
 func TestSeeds(t *testing.T) {
+	t.Parallel()
 	n := *seedCount
 	if n == 0 {
 		n = fewSeeds
@@ -152,7 +153,8 @@ func (s *seeded) ended(p *proc, err error) {
 	evicted := s.d.traits[traitEvictStuck] && errors.Is(err, manager.ErrEvicted) && slow
 	early := errors.Is(err, manager.ErrUnreachable) // it began while the lighthouse was down
 	sibling := errors.Is(err, manager.ErrRankLost)
-	if !evicted && !early && !sibling {
+	lost := s.d.traits[traitInPlace] && errors.Is(err, manager.ErrStateLost)
+	if !evicted && !early && !sibling && !lost {
 		s.w.book.wrong("%s: training ended: %v", p.name, err)
 	}
 }

@@ -111,6 +111,7 @@ func (m *metrics) end(p *proc) {
 // kills and joins: what is committed is right, and a kill and a join cost a step each at most. (The
 // join costs one where a verb has begun when its quorum comes: in one of a dozen runs.)
 func TestWorldComposedVerbs(t *testing.T) {
+	t.Parallel()
 	for name, every := range map[string]bool{"standing": false, "every step": true} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, usual(), func(w *world) {

@@ -156,44 +156,36 @@ func (s *Store) writeSynced(name string, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// publish gives a file its name. The directories on the way are on the disk before
-// the name is, and the name is when it returns. A Delete may take a directory away in
-// between, as it is empty; then it is made again.
+// publish gives a file its name, which is on the disk when it returns, with the directories
+// that lead to it. A Delete may take a directory away before the file is there, as it is
+// empty; then it is made again. One that is gone afterwards says that the file has been
+// deleted since: it was put.
 func (s *Store) publish(tmp, name string) error {
 	dir := path.Dir(name)
 	var err error
 	for range publishTries {
-		if err = s.mkdirSynced(dir); err == nil {
+		if err = s.root.MkdirAll(dir, dirMode); err == nil {
 			err = s.root.Rename(tmp, name)
-		}
-		if err == nil {
-			return s.sync(dir)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	for ; ; dir = path.Dir(dir) { // another process may have made them, and not synced yet
+		if err := s.sync(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if dir == "." {
+			return nil
+		}
+	}
 }
 
 // publishTries is how often a directory is made again that another process deletes.
-const publishTries = 5
-
-// mkdirSynced makes a directory, and its parents, if need be. One that is there may
-// have been made by a process that had not synced it yet, so its parent is synced all
-// the same.
-func (s *Store) mkdirSynced(dir string) error {
-	if dir == "." {
-		return nil
-	}
-	if err := s.mkdirSynced(path.Dir(dir)); err != nil {
-		return err
-	}
-	if err := s.root.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return s.sync(path.Dir(dir))
-}
+const publishTries = 100
 
 func (s *Store) sync(dir string) error {
 	f, err := s.root.Open(dir)

@@ -119,3 +119,30 @@ func TestDeletesFolders(t *testing.T) {
 		t.Errorf("the folder: %v, want fs.ErrNotExist", err)
 	}
 }
+
+// A file that another process deletes as soon as it has its name, and its folder with it,
+// has been put.
+func TestPutBesideDelete(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	d := openDir(t, localdir.Config{Path: path})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 300 {
+			if err := d.Put(t.Context(), "a/b", 1, strings.NewReader("x")); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		if err := os.Remove(filepath.Join(path, "a", "b")); err == nil {
+			_ = os.Remove(filepath.Join(path, "a")) // unless the next one is there
+		}
+	}
+}

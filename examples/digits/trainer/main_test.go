@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
@@ -23,10 +24,15 @@ import (
 // asProgram in the environment makes this test binary the program itself.
 const asProgram = "TRAINER_TEST_AS_PROGRAM"
 
+// testsAtOnce is how many tests run at a time, unless -parallel says otherwise: they
+// wait for trainers, whose steps are paced.
+const testsAtOnce = 6
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
+	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m)
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -46,7 +47,7 @@ func (s *Parts) Capture() (Captured, error) {
 
 // makeRoom makes a tensor that only the donors have, if its part takes it. What a
 // donor says about sizes is another process's word.
-func (s *Parts) makeRoom(in *Incoming, t checkpoint.TensorInfo) (tensor.Tensor, bool) {
+func (s *Parts) makeRoom(in *Incoming, t safetensors.TensorInfo) (tensor.Tensor, bool) {
 	p := s.part(t.Name)
 	if p == nil || p.Room == 0 {
 		return tensor.Tensor{}, false
@@ -74,7 +75,7 @@ func (s *Parts) writeBack(p part, came checkpoint.State) error {
 		case ok && to.DType() == from.DType() && slices.Equal(to.Shape(), from.Shape()) && len(to.Bytes()) == len(from.Bytes()):
 			copy(to.Bytes(), from.Bytes())
 			came.Tensors[name] = to
-		case ok || p.Room == 0:
+		case p.Room == 0:
 			return fmt.Errorf("tensor %q is %v, and was %v in StartQuorum: want the same in each call of save", name, to, from)
 		}
 	}

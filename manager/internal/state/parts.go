@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -71,8 +72,8 @@ func (s *Parts) Add(
 			name, strings.TrimSuffix(ownPrefix, "/"))
 	case save == nil:
 		return fmt.Errorf("manager: register state %q: save is nil", name)
-	case o.Room < 0 || o.Room > checkpoint.MaxStateBytes:
-		return fmt.Errorf("manager: register state %q: Room = %d, want 0 to %d", name, o.Room, int64(checkpoint.MaxStateBytes))
+	case o.Room < 0 || o.Room > safetensors.MaxStateBytes:
+		return fmt.Errorf("manager: register state %q: Room = %d, want 0 to %d", name, o.Room, int64(safetensors.MaxStateBytes))
 	case o.Room > 0 && load == nil:
 		return fmt.Errorf("manager: register state %q: load is nil, want what takes the tensors for which there is Room", name)
 	case s.part(name+"/") != nil:
@@ -121,17 +122,18 @@ type Incoming struct {
 	made   map[string]int64 // bytes, by tensor that only the donors have
 }
 
-// Incoming makes one, empty.
-func (s *Parts) Incoming(of Captured, progress func(int64)) (*Incoming, error) {
+// Incoming makes one, empty; see checkpoint.MirrorOptions for overwrite and progress.
+func (s *Parts) Incoming(of Captured, overwrite bool, progress func(int64)) (*Incoming, error) {
 	in := &Incoming{made: make(map[string]int64)}
 	beside, err := of.clone()
 	if err != nil {
 		return nil, err
 	}
 	in.Mirror, err = checkpoint.NewMirror(s.gather(beside), checkpoint.MirrorOptions{
-		Progress: progress,
-		Make:     func(t checkpoint.TensorInfo) (tensor.Tensor, bool) { return s.makeRoom(in, t) },
-		Optional: func(name string) bool { return s.part(name).Room > 0 },
+		Progress:  progress,
+		Overwrite: overwrite,
+		Make:      func(t safetensors.TensorInfo) (tensor.Tensor, bool) { return s.makeRoom(in, t) },
+		Optional:  func(name string) bool { return s.part(name).Room > 0 },
 	})
 	return in, err
 }

@@ -33,7 +33,7 @@ func TestStates(t *testing.T) {
 	sent := s.Save(own, nil)
 	sent.Tensors["model/w"] = tensor.Of(slices.Clone(live))
 	live[0] = 9
-	in, err := s.Incoming(nil, nil)
+	in, err := s.Incoming(nil, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func (j *job) startServer(i int) {
 	args := append([]string{filepath.Join(j.bin, "lighthouse"), "--bind", j.addrs[i], "--data-dir", j.data[i],
 		"--bootstrap-expect", fmt.Sprint(servers), "--join", strings.Join(j.addrs, ","),
 		"--raft-address", "127.0.0.1:0", "--gossip-address", "127.0.0.1:0",
-		"--raft-timing", "slow", "--heartbeat-timeout", "20s", "--suspect-after", "10s", "--grace", "20s", "--join-timeout", "3s"}, j.flags(i)...) // a busy machine is none of the bad days here
+		"--raft-timing", "slow", "--heartbeat-timeout", "20s", "--suspect-after", "10s", "--grace", "20s", "--join-timeout", "1s"}, j.flags(i)...) // a busy machine is none of the bad days here
 	j.servers[i] = testkit.Start(j.t, fmt.Sprint("server ", i), append(j.wallEnv(i), j.serverEnv...), args...)
 }
 

@@ -195,7 +195,8 @@ func TestOneLinkCut(t *testing.T) {
 }
 
 // TestLighthouseBlip: no byte flows between the lighthouse and anybody for 2 s, at
-// the start of each minute. The quorum stands, and its members train on.
+// the start of each minute. The quorum stands, and its members train on. It has the machine
+// for itself: two seconds of silence and those of a starved lighthouse are too many.
 func TestLighthouseBlip(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes networks")

@@ -269,7 +269,10 @@ func TestCut(t *testing.T) {
 		var heard []answer
 		for m := range 2 {
 			a := l.receive(m)
-			if a.Culprit != "replica2" {
+			// Where the wire is cut one way, the rank that hears nothing may be the first to
+			// notice, and tells the others of the first of them that it holds for lost.
+			toldFirst := len(cut) == 1 && strings.Contains(a.Err, "told by rank 2 (replica2): pg: peer lost")
+			if a.Culprit != "replica2" && !toldFirst {
 				t.Errorf("%s: %s blames %q: %s", name, l.ranks[m].id, a.Culprit, a.Err)
 			}
 			heard = append(heard, a)

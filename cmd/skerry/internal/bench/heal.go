@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/worker"
 )
 
@@ -185,42 +186,42 @@ func (sum *healSums) sample(ctx context.Context, args healArgs, a, b *healer, n 
 	return nil
 }
 
-// killTries is how often kill tries to hit the middle of a copy.
+// killTries is how often kill lets a replica join: of what is copied quickly a donor may have
+// no part to send.
 const killTries = 5
 
-// kill lets one replica join and kills a donor, b, while its copy is under way. It returns
-// the time from the joiner's start to its first step as a participant, in milliseconds.
+// kill lets one replica join beside a and a donor that dies (SIGKILL) in the middle of a part, when it has
+// sent its half of a third of the copy. It returns the time from the joiner's start to its first
+// step as a participant, in milliseconds.
 func (sum *healSums) kill(ctx context.Context, args healArgs, a, b *healer, n int) (float64, error) {
+	ctx, cancel := within(ctx, "no joiner takes part")
+	defer cancel()
+	b.End()
+	dies := args
+	dies.DieSending = max(args.Bytes/checkpoint.DefaultChunkBytes/6, 1)
+	d, err := startHealer(dies, n)
+	if err != nil {
+		return 0, err
+	}
+	defer d.End()
 	for try := range killTries {
 		a.steady(ctx, 2)
-		b.steady(ctx, 2)
 		from := hostNanos()
-		args.TellAt = args.Bytes / 3
-		c, err := startHealer(args, n+2*try)
+		c, err := startHealer(args, n+1+try)
 		if err != nil {
 			return 0, err
 		}
 		defer c.End()
-		if err := c.copying(); err != nil {
-			return 0, err
+		for c.next(ctx) && c.line.Participants < 2 { // it heals
+			continue
 		}
-		b.End()
-		killed := hostNanos()
-		_, first, _ := c.gapUntil(ctx, 2) // a and c: it has committed nothing before
-		if err := sameState(ctx, a, c); err != nil {
-			return 0, err
+		first := c.line
+		if c.err != nil || first.Participants == 2 {
+			return float64(first.At-from) / 1e6, cmp.Or(c.err, sameState(ctx, a, c))
 		}
-		if begun := c.copiedAt - int64(c.copyMs*1e6); begun < killed && killed < c.copiedAt {
-			return float64(first-from) / 1e6, nil
-		}
-		c.End()
-		args.TellAt = 0
-		if b, err = startHealer(args, n+2*try+1); err != nil {
-			return 0, err
-		}
-		defer b.End()
+		c.End() // the donor lives
 	}
-	return 0, fmt.Errorf("in %d tries no donor was killed while a copy was under way", killTries)
+	return 0, fmt.Errorf("in %d tries the donor that dies had too little to send", killTries)
 }
 
 // healer is a replica's process, seen from outside. After an error all that waits for
@@ -229,7 +230,6 @@ type healer struct {
 	*worker.Process
 
 	copied, healed int64
-	copiedAt       int64 // on the host's clock
 	copyMs         float64
 	line           healLine // the newest commit or sum
 	last           healLine // the newest commit
@@ -252,7 +252,7 @@ func (h *healer) next(ctx context.Context) bool {
 		switch {
 		case h.err != nil:
 		case l.CopyMs > 0:
-			h.copied, h.copyMs, h.copiedAt = l.Bytes, l.CopyMs, l.At
+			h.copied, h.copyMs = l.Bytes, l.CopyMs
 		case l.Healed:
 			h.healed = l.Bytes
 		default:
@@ -261,15 +261,6 @@ func (h *healer) next(ctx context.Context) bool {
 		}
 	}
 	return false
-}
-
-// copying waits until a joiner says that its copy is under way: it says nothing before.
-func (h *healer) copying() error {
-	var l healLine
-	if err := h.Process.Next(&l); err != nil || !l.Copying {
-		return cmp.Or(err, fmt.Errorf("the joiner says %+v before its copy is under way", l))
-	}
-	return nil
 }
 
 // within bounds a wait for what is named.

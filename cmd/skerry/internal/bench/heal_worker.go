@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/backoff"
+	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/tensor"
@@ -38,8 +40,8 @@ type healArgs struct {
 	Lighthouse string `json:"lighthouse"`
 	Bytes      int64  `json:"bytes"` // of the state
 	Change     string `json:"change"`
-	StepMs     int64  `json:"step_ms"` // of computation on something else than this processor
-	TellAt     int64  `json:"tell_at"` // bytes of a copy, of which a line tells; 0: none does
+	StepMs     int64  `json:"step_ms"`     // of computation on something else than this processor
+	DieSending int64  `json:"die_sending"` // the part of a state in the middle of which it dies, from 1 on; 0: none
 }
 
 // healLine is what a replica prints: a commit, a sum of its state, a copy, a heal.
@@ -52,7 +54,6 @@ type healLine struct {
 	Bytes        int64   `json:"bytes,omitempty"`
 	CopyMs       float64 `json:"copy_ms,omitempty"`
 	Healed       bool    `json:"healed,omitempty"`
-	Copying      bool    `json:"copying,omitempty"` // TellAt bytes are there
 }
 
 // healTrainer is one replica: a small model that is reduced, and a large state
@@ -61,6 +62,7 @@ type healTrainer struct {
 	args  healArgs
 	grads []float32
 	state []float32
+	sent  atomic.Int64 // parts of its state
 	sumAt atomic.Int64 // the step from which on to print a sum, once; 0: none is wanted
 
 	out struct {
@@ -86,6 +88,9 @@ func HealWorker(ctx context.Context, w spawn.Worker) error {
 	log := zerolog.Nop()
 	if os.Getenv("SKERRY_BENCH_LOG") != "" {
 		log = zerolog.New(os.Stderr).With().Timestamp().Int("replica", w.Rank).Logger()
+	}
+	if t.args.DieSending > 0 {
+		ctx = failpoint.With(ctx, t.sends)
 	}
 	go t.listen() // ends with the process
 	return withManager(ctx, manager.Config{
@@ -143,20 +148,14 @@ func (t *healTrainer) event(e manager.Event) {
 	}
 }
 
-// tellOfCopy prints a line once TellAt bytes of a copy are there.
-func (t *healTrainer) tellOfCopy(ctx context.Context, m *manager.Manager) {
-	for m.Stats().HealBytes < uint64(t.args.TellAt) {
-		if backoff.Sleep(ctx, time.Millisecond) != nil {
-			return
-		}
+// sends counts the parts that are sent, and dies in the middle of one.
+func (t *healTrainer) sends(p failpoint.Point) {
+	if p == failpoint.SendDuring && t.sent.Add(1) == t.args.DieSending {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	_ = t.say(healLine{Copying: true}) // the driver is gone
 }
 
 func (t *healTrainer) train(ctx context.Context, m *manager.Manager) error {
-	if t.args.TellAt > 0 {
-		go t.tellOfCopy(ctx, m) // ends with ctx
-	}
 	for ctx.Err() == nil {
 		if err := m.StartQuorum(ctx); err != nil {
 			return err

@@ -41,6 +41,9 @@ func TestCollectivesMeasureEachOp(t *testing.T) {
 
 func TestDDPMeasuresEachHook(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("trains for seconds, in processes of its own")
+	}
 	rows := collect(t, runDDP, Options{Samples: 1, N: []int{2}, Bytes: []int64{1 << 20}})
 	var seen []string
 	for _, r := range rows {
@@ -111,6 +114,9 @@ func TestFailoverMeasuresBothTimings(t *testing.T) {
 
 func TestHealMeasuresEveryKindOfChange(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("trains for seconds, in processes of its own")
+	}
 	rows := collect(t, runHeal, Options{Samples: 1, Bytes: []int64{16 << 20}})
 	if len(rows) != 1+3*len(healChanges)+1 || rows[0].Impl != "raw stream" || rows[4].Bench != "heal-donor-killed" {
 		t.Fatalf("rows %+v", rows)
@@ -133,6 +139,9 @@ func TestParityMeasuresWhatAComparisonAdds(t *testing.T) {
 
 func TestScaleMeasuresTheServersProcess(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("trains for seconds, in processes of its own")
+	}
 	rows := collect(t, runScale, Options{Samples: 2, N: []int{20}})
 	var seen []string
 	for _, r := range rows {
@@ -186,6 +195,9 @@ func TestTaskToDeadRanks(t *testing.T) {
 
 func TestTLSMeasuresBoth(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("trains for seconds, in processes of its own")
+	}
 	rows := collect(t, runTLS, Options{Samples: 1, N: []int{2}, Bytes: []int64{1 << 20}})
 	var seen []string
 	for _, r := range rows {

@@ -1,4 +1,4 @@
-package checkpoint
+package safetensors
 
 import (
 	"bytes"
@@ -10,20 +10,20 @@ import (
 // bytes these are. It reads the tensors as they are then, and copies none of them: they
 // must not change until the last byte has been read.
 func NewReader(s State) (r io.Reader, size int64, err error) {
-	v, err := viewOf(s)
+	v, err := ViewOf(s)
 	if err != nil {
 		return nil, 0, fmt.Errorf("encode state: %w", err)
 	}
-	head, err := v.header()
+	head, err := v.Header()
 	if err != nil {
 		return nil, 0, fmt.Errorf("encode state: %w", err)
 	}
-	parts := make([]io.Reader, 0, 1+len(v.bytes))
+	parts := make([]io.Reader, 0, 1+len(v.Bytes))
 	parts = append(parts, bytes.NewReader(head))
-	for _, b := range v.bytes {
+	for _, b := range v.Bytes {
 		parts = append(parts, bytes.NewReader(b))
 	}
-	return io.MultiReader(parts...), int64(len(head)) + v.size(), nil
+	return io.MultiReader(parts...), int64(len(head)) + v.Size(), nil
 }
 
 // DecodeEach reads one safetensors file from r, for a reader that does not know its
@@ -36,36 +36,36 @@ func NewReader(s State) (r io.Reader, size int64, err error) {
 // Bytes that no writer of the format could have written give ErrCorrupt; an error of
 // take ends the reading, and is returned.
 func DecodeEach(r io.Reader, take func(TensorInfo) ([]byte, error)) (map[string]string, error) {
-	l, err := readHeader(r)
+	l, err := ReadHeader(r)
 	if err != nil {
 		return nil, fmt.Errorf("decode state: %w", err)
 	}
-	for i, e := range l.entries {
+	for i, e := range l.Entries {
 		memory, err := take(e.TensorInfo)
 		if err != nil {
 			return nil, err
 		}
 		if err := readTensor(r, e, memory); err != nil {
-			return nil, fmt.Errorf("read tensor %q: %w", clip(e.Name), err)
+			return nil, fmt.Errorf("read tensor %q: %w", Clip(e.Name), err)
 		}
-		one := layout{entries: l.entries[i : i+1]}
+		one := Layout{Entries: l.Entries[i : i+1]}
 		if err := checkBools(&one, [][]byte{memory}); err != nil {
 			return nil, fmt.Errorf("decode state: %w", err)
 		}
 	}
-	return l.metadata(), nil
+	return l.Metadata(), nil
 }
 
 // readTensor fills memory, or drops what it is nil for.
-func readTensor(r io.Reader, e entry, memory []byte) error {
-	size := e.to - e.from
+func readTensor(r io.Reader, e Entry, memory []byte) error {
+	size := e.To - e.From
 	switch {
 	case memory == nil:
 		_, err := io.CopyN(io.Discard, r, size)
-		return truncated(err)
+		return Truncated(err)
 	case int64(len(memory)) != size:
 		return fmt.Errorf("%d bytes of memory, want %d", len(memory), size)
 	}
 	_, err := io.ReadFull(r, memory)
-	return truncated(err)
+	return Truncated(err)
 }

@@ -1,4 +1,4 @@
-package checkpoint
+package safetensors
 
 import (
 	"fmt"
@@ -26,8 +26,8 @@ func (t TensorInfo) SizeBytes() int64 {
 	return n
 }
 
-// equal compares everything, the name included.
-func (t TensorInfo) equal(o TensorInfo) bool {
+// Equal compares everything, the name included.
+func (t TensorInfo) Equal(o TensorInfo) bool {
 	return t.Name == o.Name && t.DType == o.DType && slices.Equal(t.Shape, o.Shape)
 }
 
@@ -49,7 +49,7 @@ func (e *MismatchError) Error() string {
 	if n := len(lines) - mismatchShown; n > 0 {
 		lines, more = lines[:mismatchShown], fmt.Sprintf("; and %d more", n)
 	}
-	return "checkpoint: state does not fit: " + strings.Join(lines, "; ") + more
+	return "safetensors: state does not fit: " + strings.Join(lines, "; ") + more
 }
 
 func (e *MismatchError) differences() []string {
@@ -64,11 +64,11 @@ func (e *MismatchError) differences() []string {
 			kind = g.kind()
 		}
 		delete(got, w.Name)
-		lines = append(lines, fmt.Sprintf("%s: want %s, got %s", clip(w.Name), w.kind(), kind))
+		lines = append(lines, fmt.Sprintf("%s: want %s, got %s", Clip(w.Name), w.kind(), kind))
 	}
 	for _, g := range e.Got {
 		if _, ok := got[g.Name]; ok {
-			lines = append(lines, fmt.Sprintf("%s: want none, got %s", clip(g.Name), g.kind()))
+			lines = append(lines, fmt.Sprintf("%s: want none, got %s", Clip(g.Name), g.kind()))
 		}
 	}
 	return lines
@@ -84,7 +84,7 @@ func match(want, got []TensorInfo) error {
 		case len(want) == 0 || got[0].Name < want[0].Name:
 			e.Got, got = append(e.Got, got[0]), got[1:]
 		default:
-			if !want[0].equal(got[0]) {
+			if !want[0].Equal(got[0]) {
 				e.Want, e.Got = append(e.Want, want[0]), append(e.Got, got[0])
 			}
 			want, got = want[1:], got[1:]

@@ -1,4 +1,4 @@
-package checkpoint_test
+package safetensors_test
 
 import (
 	"bytes"
@@ -10,15 +10,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/ckpttest"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
-func encode(t testing.TB, s checkpoint.State) []byte {
+func encode(t testing.TB, s safetensors.State) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := checkpoint.Encode(&b, s); err != nil {
+	if err := safetensors.Encode(&b, s); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -33,7 +33,7 @@ func TestCodecRoundTrip(t *testing.T) {
 	}
 	into := ckpttest.Blank(s)
 	r := bytes.NewReader(append(file, "what follows"...))
-	meta, err := checkpoint.Decode(r, into)
+	meta, err := safetensors.Decode(r, into)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestCodecRoundTrip(t *testing.T) {
 	if r.Len() != len("what follows") {
 		t.Errorf("decode left %d bytes, want %d", r.Len(), len("what follows"))
 	}
-	infos, _, err := checkpoint.Describe(bytes.NewReader(file))
+	infos, _, err := safetensors.Describe(bytes.NewReader(file))
 	if err != nil || len(infos) != len(s.Tensors) {
 		t.Errorf("describe: %d tensors, %v", len(infos), err)
 	}
@@ -57,7 +57,7 @@ func TestFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := encode(t, checkpoint.State{
+	got := encode(t, safetensors.State{
 		Tensors: map[string]tensor.Tensor{"b": tensor.Of([]uint8{1, 2}), "a": tensor.Of([]uint8{3}), "w": scalar},
 		Meta:    map[string]string{"step": "5"},
 	})
@@ -124,8 +124,8 @@ func TestHeadersRefused(t *testing.T) {
 		{`{"":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, "empty"},
 	}
 	for _, c := range cases {
-		_, err := checkpoint.Decode(bytes.NewReader(file(c.header, 64)), checkpoint.State{})
-		if !errors.Is(err, checkpoint.ErrCorrupt) || !strings.Contains(fmt.Sprint(err), c.want) {
+		_, err := safetensors.Decode(bytes.NewReader(file(c.header, 64)), safetensors.State{})
+		if !errors.Is(err, safetensors.ErrCorrupt) || !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("header %.80s: %v, want ErrCorrupt with %q", c.header, err, c.want)
 		}
 	}
@@ -136,18 +136,18 @@ func TestBytesRefused(t *testing.T) {
 	s := ckpttest.NewState(1)
 	good := encode(t, s)
 	for _, n := range []int{0, 7, 8, 100, len(good) - 1} {
-		if _, err := checkpoint.Decode(bytes.NewReader(good[:n]), ckpttest.Blank(s)); !errors.Is(err, checkpoint.ErrCorrupt) {
+		if _, err := safetensors.Decode(bytes.NewReader(good[:n]), ckpttest.Blank(s)); !errors.Is(err, safetensors.ErrCorrupt) {
 			t.Errorf("%d of %d bytes: %v, want ErrCorrupt", n, len(good), err)
 		}
 	}
-	huge := binary.LittleEndian.AppendUint64(nil, checkpoint.MaxHeaderBytes+1)
-	if _, err := checkpoint.Decode(bytes.NewReader(huge), checkpoint.State{}); !errors.Is(err, checkpoint.ErrCorrupt) {
+	huge := binary.LittleEndian.AppendUint64(nil, safetensors.MaxHeaderBytes+1)
+	if _, err := safetensors.Decode(bytes.NewReader(huge), safetensors.State{}); !errors.Is(err, safetensors.ErrCorrupt) {
 		t.Errorf("huge header: %v, want ErrCorrupt", err)
 	}
-	bools := checkpoint.State{Tensors: map[string]tensor.Tensor{"b": tensor.Of(make([]bool, 4))}}
+	bools := safetensors.State{Tensors: map[string]tensor.Tensor{"b": tensor.Of(make([]bool, 4))}}
 	bad := encode(t, bools)
 	bad[len(bad)-1] = 2
-	if _, err := checkpoint.Decode(bytes.NewReader(bad), bools); !errors.Is(err, checkpoint.ErrCorrupt) {
+	if _, err := safetensors.Decode(bytes.NewReader(bad), bools); !errors.Is(err, safetensors.ErrCorrupt) {
 		t.Errorf("a bool of 2: %v, want ErrCorrupt", err)
 	}
 }
@@ -160,19 +160,19 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 	one := tensor.Of(make([]float32, 1))
 	cases := []struct {
-		state checkpoint.State
+		state safetensors.State
 		want  string
 	}{
-		{checkpoint.State{Tensors: map[string]tensor.Tensor{"a": strided}}, "contiguous"},
-		{checkpoint.State{Tensors: map[string]tensor.Tensor{"a": {}}}, "dtype"},
-		{checkpoint.State{Tensors: map[string]tensor.Tensor{"": one}}, "empty"},
-		{checkpoint.State{Tensors: map[string]tensor.Tensor{"__metadata__": one}}, "reserved"},
-		{checkpoint.State{Tensors: map[string]tensor.Tensor{"\xff": one}}, "UTF-8"},
-		{checkpoint.State{Tensors: map[string]tensor.Tensor{strings.Repeat("x", 5000): one}}, "4096"},
-		{checkpoint.State{Meta: map[string]string{"a": "\xff"}}, "UTF-8"},
+		{safetensors.State{Tensors: map[string]tensor.Tensor{"a": strided}}, "contiguous"},
+		{safetensors.State{Tensors: map[string]tensor.Tensor{"a": {}}}, "dtype"},
+		{safetensors.State{Tensors: map[string]tensor.Tensor{"": one}}, "empty"},
+		{safetensors.State{Tensors: map[string]tensor.Tensor{"__metadata__": one}}, "reserved"},
+		{safetensors.State{Tensors: map[string]tensor.Tensor{"\xff": one}}, "UTF-8"},
+		{safetensors.State{Tensors: map[string]tensor.Tensor{strings.Repeat("x", 5000): one}}, "4096"},
+		{safetensors.State{Meta: map[string]string{"a": "\xff"}}, "UTF-8"},
 	}
 	for _, c := range cases {
-		if err := checkpoint.Encode(&bytes.Buffer{}, c.state); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := safetensors.Encode(&bytes.Buffer{}, c.state); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("encode: %v, want an error with %q", err, c.want)
 		}
 	}
@@ -180,19 +180,19 @@ func TestEncodeRefuses(t *testing.T) {
 
 func TestMismatchNamesDifferences(t *testing.T) {
 	t.Parallel()
-	got := checkpoint.State{Tensors: map[string]tensor.Tensor{
+	got := safetensors.State{Tensors: map[string]tensor.Tensor{
 		"same": tensor.New(tensor.Int8, 1), "w1": tensor.New(tensor.Float32, 64, 256),
 		"b1": tensor.New(tensor.Float64, 64), "extra": tensor.New(tensor.Int8),
 	}}
-	want := checkpoint.State{Tensors: map[string]tensor.Tensor{
+	want := safetensors.State{Tensors: map[string]tensor.Tensor{
 		"same": tensor.New(tensor.Int8, 1), "w1": tensor.New(tensor.Float32, 64, 128),
 		"b1": tensor.New(tensor.Float32, 64), "missing": tensor.New(tensor.Int8, 3),
 	}}
-	_, err := checkpoint.Decode(bytes.NewReader(encode(t, got)), want)
-	if _, ok := errors.AsType[*checkpoint.MismatchError](err); !ok {
+	_, err := safetensors.Decode(bytes.NewReader(encode(t, got)), want)
+	if _, ok := errors.AsType[*safetensors.MismatchError](err); !ok {
 		t.Fatalf("decode: %v, want a MismatchError", err)
 	}
-	const text = "checkpoint: state does not fit: b1: want float32[64], got float64[64]; " +
+	const text = "safetensors: state does not fit: b1: want float32[64], got float64[64]; " +
 		"missing: want int8[3], got none; w1: want float32[64 128], got float32[64 256]; extra: want none, got int8[]"
 	if err.Error() != text {
 		t.Errorf("error\n%v\nwant\n%v", err, text)
@@ -201,10 +201,10 @@ func TestMismatchNamesDifferences(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add(encode(f, ckpttest.NewState(1))[:4096])
-	f.Add(encode(f, checkpoint.State{Tensors: map[string]tensor.Tensor{"b": tensor.Of([]bool{true})}}))
+	f.Add(encode(f, safetensors.State{Tensors: map[string]tensor.Tensor{"b": tensor.Of([]bool{true})}}))
 	f.Add(file(`{"__metadata__":{"a":"b"},"t":{"dtype":"C128","shape":[2,0],"data_offsets":[0,0]}}`, 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		infos, meta, err := checkpoint.Describe(bytes.NewReader(b))
+		infos, meta, err := safetensors.Describe(bytes.NewReader(b))
 		if err != nil {
 			return
 		}
@@ -212,7 +212,7 @@ func FuzzDecode(f *testing.F) {
 		if !ok {
 			return
 		}
-		if s.Meta, err = checkpoint.Decode(bytes.NewReader(b), s); err != nil {
+		if s.Meta, err = safetensors.Decode(bytes.NewReader(b), s); err != nil {
 			return
 		}
 		// Whatever was read is written and read again as the same.
@@ -220,7 +220,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatal(diff)
 		}
 		again := ckpttest.Blank(s)
-		if _, err := checkpoint.Decode(bytes.NewReader(encode(t, s)), again); err != nil {
+		if _, err := safetensors.Decode(bytes.NewReader(encode(t, s)), again); err != nil {
 			t.Fatal(err)
 		}
 		ckpttest.Equal(t, again, s)
@@ -228,8 +228,8 @@ func FuzzDecode(f *testing.F) {
 }
 
 // allocate makes the tensors that a header asks for, if they are small.
-func allocate(infos []checkpoint.TensorInfo) (checkpoint.State, bool) {
-	s := checkpoint.State{Tensors: map[string]tensor.Tensor{}}
+func allocate(infos []safetensors.TensorInfo) (safetensors.State, bool) {
+	s := safetensors.State{Tensors: map[string]tensor.Tensor{}}
 	for _, info := range infos {
 		n := 1
 		for _, d := range info.Shape {

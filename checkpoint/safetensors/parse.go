@@ -1,4 +1,4 @@
-package checkpoint
+package safetensors
 
 import (
 	"encoding/json"
@@ -11,24 +11,24 @@ type headerParser struct {
 	dec *json.Decoder
 }
 
-func (p *headerParser) header() (*layout, error) {
-	l := &layout{}
+func (p *headerParser) header() (*Layout, error) {
+	l := &Layout{}
 	seen := make(map[string]bool)
 	err := p.object("header", func(name string) error {
 		if seen[name] {
-			return corrupt("name %q appears twice", clip(name))
+			return Corrupt("name %q appears twice", Clip(name))
 		}
 		seen[name] = true
 		if name == metadataKey {
 			var err error
-			l.meta, err = p.metadata()
+			l.Meta, err = p.metadata()
 			return err
 		}
-		if len(l.entries) == MaxTensors {
-			return corrupt("more than %d tensors", MaxTensors)
+		if len(l.Entries) == maxTensors {
+			return Corrupt("more than %d tensors", maxTensors)
 		}
 		e, err := p.entry(name)
-		l.entries = append(l.entries, e)
+		l.Entries = append(l.Entries, e)
 		return err
 	})
 	return l, err
@@ -38,7 +38,7 @@ func (p *headerParser) metadata() (map[string]string, error) {
 	meta := make(map[string]string)
 	err := p.object("metadata", func(key string) error {
 		if _, ok := meta[key]; ok {
-			return corrupt("metadata key %q appears twice", clip(key))
+			return Corrupt("metadata key %q appears twice", Clip(key))
 		}
 		value, err := p.text("metadata value")
 		meta[key] = value
@@ -47,15 +47,15 @@ func (p *headerParser) metadata() (map[string]string, error) {
 	return meta, err
 }
 
-func (p *headerParser) entry(name string) (entry, error) {
-	e := entry{TensorInfo: TensorInfo{Name: name}}
+func (p *headerParser) entry(name string) (Entry, error) {
+	e := Entry{TensorInfo: TensorInfo{Name: name}}
 	if err := checkName(name); err != nil {
-		return e, corrupt("%v", err)
+		return e, Corrupt("%v", err)
 	}
 	seen := make(map[string]bool)
 	err := p.object("tensor", func(key string) error {
 		if seen[key] {
-			return corrupt("tensor %q: %s appears twice", clip(name), key)
+			return Corrupt("tensor %q: %s appears twice", Clip(name), key)
 		}
 		seen[key] = true
 		switch key {
@@ -66,57 +66,57 @@ func (p *headerParser) entry(name string) (entry, error) {
 		case "data_offsets":
 			return p.offsets(&e)
 		}
-		return corrupt("tensor %q: unknown key %q", clip(name), clip(key))
+		return Corrupt("tensor %q: unknown key %q", Clip(name), Clip(key))
 	})
 	if err != nil {
 		return e, err
 	}
 	if len(seen) != 3 {
-		return e, corrupt("tensor %q lacks dtype, shape or data_offsets", clip(name))
+		return e, Corrupt("tensor %q lacks dtype, shape or data_offsets", Clip(name))
 	}
 	return e, e.check()
 }
 
 // check compares the shape's size with the offsets.
-func (e entry) check() error {
+func (e Entry) check() error {
 	size, ok := e.byteSize()
 	if !ok {
-		return corrupt("tensor %q: shape %v of %s is over %d bytes", clip(e.Name), e.Shape, dtypeNames[e.DType], int64(MaxStateBytes))
+		return Corrupt("tensor %q: shape %v of %s is over %d bytes", Clip(e.Name), e.Shape, dtypeNames[e.DType], int64(MaxStateBytes))
 	}
-	if e.from < 0 || e.to < e.from || e.to > MaxStateBytes || e.to-e.from != size {
-		return corrupt("tensor %q: offsets [%d,%d], want %d bytes below %d",
-			clip(e.Name), e.from, e.to, size, int64(MaxStateBytes))
+	if e.From < 0 || e.To < e.From || e.To > MaxStateBytes || e.To-e.From != size {
+		return Corrupt("tensor %q: offsets [%d,%d], want %d bytes below %d",
+			Clip(e.Name), e.From, e.To, size, int64(MaxStateBytes))
 	}
 	return nil
 }
 
-func (p *headerParser) dtype(e *entry) error {
+func (p *headerParser) dtype(e *Entry) error {
 	name, err := p.text("dtype")
 	if err != nil {
 		return err
 	}
 	d, ok := dtypeOf(name)
 	if !ok {
-		return corrupt("tensor %q: unknown dtype %q", clip(e.Name), clip(name))
+		return Corrupt("tensor %q: unknown dtype %q", Clip(e.Name), Clip(name))
 	}
 	e.DType = d
 	return nil
 }
 
-func (p *headerParser) shape(e *entry) error {
+func (p *headerParser) shape(e *Entry) error {
 	e.Shape = []int{}
-	return p.numbers("shape", MaxDims, func(n int64) { e.Shape = append(e.Shape, int(n)) })
+	return p.numbers("shape", maxDims, func(n int64) { e.Shape = append(e.Shape, int(n)) })
 }
 
-func (p *headerParser) offsets(e *entry) error {
+func (p *headerParser) offsets(e *Entry) error {
 	var got []int64
 	if err := p.numbers("data_offsets", 2, func(n int64) { got = append(got, n) }); err != nil {
 		return err
 	}
 	if len(got) != 2 {
-		return corrupt("tensor %q: %d data_offsets, want 2", clip(e.Name), len(got))
+		return Corrupt("tensor %q: %d data_offsets, want 2", Clip(e.Name), len(got))
 	}
-	e.from, e.to = got[0], got[1]
+	e.From, e.To = got[0], got[1]
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (p *headerParser) numbers(what string, limit int, f func(int64)) error {
 	}
 	for n := 0; p.dec.More(); n++ {
 		if n == limit {
-			return corrupt("%s has more than %d numbers", what, limit)
+			return Corrupt("%s has more than %d numbers", what, limit)
 		}
 		v, err := p.number(what)
 		if err != nil {
@@ -158,15 +158,15 @@ func (p *headerParser) numbers(what string, limit int, f func(int64)) error {
 func (p *headerParser) number(what string) (int64, error) {
 	tok, err := p.dec.Token()
 	if err != nil {
-		return 0, corrupt("%s: %v", what, err)
+		return 0, Corrupt("%s: %v", what, err)
 	}
 	n, ok := tok.(json.Number)
 	if !ok {
-		return 0, corrupt("%s holds %T, want an integer", what, tok)
+		return 0, Corrupt("%s holds %T, want an integer", what, tok)
 	}
 	v, err := strconv.ParseUint(string(n), 10, 63)
 	if err != nil {
-		return 0, corrupt("%s holds %q, want an integer in [0, 2^63)", what, clip(string(n)))
+		return 0, Corrupt("%s holds %q, want an integer in [0, 2^63)", what, Clip(string(n)))
 	}
 	return int64(v), nil
 }
@@ -174,11 +174,11 @@ func (p *headerParser) number(what string) (int64, error) {
 func (p *headerParser) text(what string) (string, error) {
 	tok, err := p.dec.Token()
 	if err != nil {
-		return "", corrupt("%s: %v", what, err)
+		return "", Corrupt("%s: %v", what, err)
 	}
 	s, ok := tok.(string)
 	if !ok {
-		return "", corrupt("%s is %T, want a string", what, tok)
+		return "", Corrupt("%s is %T, want a string", what, tok)
 	}
 	return s, nil
 }
@@ -186,16 +186,16 @@ func (p *headerParser) text(what string) (string, error) {
 func (p *headerParser) delim(what string, want json.Delim) error {
 	tok, err := p.dec.Token()
 	if err != nil {
-		return corrupt("%s: %v", what, err)
+		return Corrupt("%s: %v", what, err)
 	}
 	if got, ok := tok.(json.Delim); !ok || got != want {
-		return corrupt("%s: got %v, want %v", what, tok, want)
+		return Corrupt("%s: got %v, want %v", what, tok, want)
 	}
 	return nil
 }
 
-// clip shortens a name that a peer chose, for messages.
-func clip(s string) string {
+// Clip shortens a name that a peer chose, for messages.
+func Clip(s string) string {
 	const most = 128
 	if len(s) > most {
 		return s[:most] + "…"

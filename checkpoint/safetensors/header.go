@@ -1,4 +1,4 @@
-package checkpoint
+package safetensors
 
 import (
 	"bytes"
@@ -21,12 +21,12 @@ import (
 const (
 	// MaxHeaderBytes bounds the JSON header of a state.
 	MaxHeaderBytes = 64 << 20
-	// MaxTensors bounds the tensors of one state.
-	MaxTensors = 1 << 20
-	// MaxDims bounds the dimensions of one tensor.
-	MaxDims = 32
-	// MaxNameBytes bounds a tensor's name.
-	MaxNameBytes = 4096
+	// maxTensors bounds the tensors of one state.
+	maxTensors = 1 << 20
+	// maxDims bounds the dimensions of one tensor.
+	maxDims = 32
+	// maxNameBytes bounds a tensor's name.
+	maxNameBytes = 4096
 	// MaxStateBytes bounds the tensors of one state together.
 	MaxStateBytes = 1 << 44
 )
@@ -41,52 +41,52 @@ const lengthBytes = 8
 // are mapped from a file are aligned for every dtype.
 const dataAlign = 16
 
-// entry is one tensor of a layout: what it is, and where its bytes lie in the
+// Entry is one tensor of a layout: what it is, and where its bytes lie in the
 // data section.
-type entry struct {
+type Entry struct {
 	TensorInfo
-	from, to int64
+	From, To int64
 }
 
-// layout is what a safetensors header says: every tensor by offset, without
+// Layout is what a safetensors header says: every tensor by offset, without
 // holes or overlaps, and the metadata.
-type layout struct {
-	entries []entry // by offset
-	meta    map[string]string
+type Layout struct {
+	Entries []Entry // by offset
+	Meta    map[string]string
 }
 
-// size is the length of the data section.
-func (l *layout) size() int64 {
-	if len(l.entries) == 0 {
+// Size is the length of the data section.
+func (l *Layout) Size() int64 {
+	if len(l.Entries) == 0 {
 		return 0
 	}
-	return l.entries[len(l.entries)-1].to
+	return l.Entries[len(l.Entries)-1].To
 }
 
 // infos lists the tensors by name.
-func (l *layout) infos() []TensorInfo {
-	out := make([]TensorInfo, len(l.entries))
-	for i, e := range l.entries {
+func (l *Layout) infos() []TensorInfo {
+	out := make([]TensorInfo, len(l.Entries))
+	for i, e := range l.Entries {
 		out[i] = e.TensorInfo
 	}
 	slices.SortFunc(out, func(a, b TensorInfo) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
-// header gives the length and the header of l: the beginning of a safetensors file.
+// Header gives the length and the header of l: the beginning of a safetensors file.
 // The text is the same for equal layouts, byte for byte.
-func (l *layout) header() ([]byte, error) {
+func (l *Layout) Header() ([]byte, error) {
 	b := append(make([]byte, lengthBytes), '{')
-	if len(l.meta) > 0 {
-		meta, err := json.Marshal(l.meta) // sorts keys
+	if len(l.Meta) > 0 {
+		meta, err := json.Marshal(l.Meta) // sorts keys
 		if err != nil {
 			return nil, fmt.Errorf("encode metadata: %w", err)
 		}
 		b = append(b, `"`+metadataKey+`":`...)
 		b = append(b, meta...)
 	}
-	for i, e := range l.entries {
-		if i > 0 || len(l.meta) > 0 {
+	for i, e := range l.Entries {
+		if i > 0 || len(l.Meta) > 0 {
 			b = append(b, ',')
 		}
 		var err error
@@ -106,7 +106,7 @@ func (l *layout) header() ([]byte, error) {
 	return b, nil
 }
 
-func (e entry) appendJSON(b []byte) ([]byte, error) {
+func (e Entry) appendJSON(b []byte) ([]byte, error) {
 	name, err := json.Marshal(e.Name)
 	if err != nil {
 		return nil, fmt.Errorf("encode name %q: %w", e.Name, err)
@@ -122,37 +122,37 @@ func (e entry) appendJSON(b []byte) ([]byte, error) {
 		b = strconv.AppendInt(b, int64(d), 10)
 	}
 	b = append(b, `],"data_offsets":[`...)
-	b = strconv.AppendInt(b, e.from, 10)
+	b = strconv.AppendInt(b, e.From, 10)
 	b = append(b, ',')
-	b = strconv.AppendInt(b, e.to, 10)
+	b = strconv.AppendInt(b, e.To, 10)
 	return append(b, `]}`...), nil
 }
 
-// readHeader reads a length and a header from r. It allocates no more than
+// ReadHeader reads a length and a header from r. It allocates no more than
 // what r has sent so far, whatever the length claims.
-func readHeader(r io.Reader) (*layout, error) {
+func ReadHeader(r io.Reader) (*Layout, error) {
 	var length [lengthBytes]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
-		return nil, fmt.Errorf("read header length: %w", truncated(err))
+		return nil, fmt.Errorf("read header length: %w", Truncated(err))
 	}
 	n := binary.LittleEndian.Uint64(length[:])
 	if n > MaxHeaderBytes {
-		return nil, corrupt("header length = %d, want at most %d", n, MaxHeaderBytes)
+		return nil, Corrupt("header length = %d, want at most %d", n, MaxHeaderBytes)
 	}
 	var text bytes.Buffer
 	if _, err := io.CopyN(&text, r, int64(n)); err != nil {
-		return nil, fmt.Errorf("read header: %w", truncated(err))
+		return nil, fmt.Errorf("read header: %w", Truncated(err))
 	}
 	return parseHeader(text.Bytes())
 }
 
 // parseHeader reads the JSON text of a header, which may come from anybody.
-func parseHeader(text []byte) (*layout, error) {
+func parseHeader(text []byte) (*Layout, error) {
 	if len(text) == 0 || text[0] != '{' {
-		return nil, corrupt("header does not begin with {")
+		return nil, Corrupt("header does not begin with {")
 	}
 	if !utf8.Valid(text) {
-		return nil, corrupt("header is not UTF-8")
+		return nil, Corrupt("header is not UTF-8")
 	}
 	p := headerParser{dec: json.NewDecoder(bytes.NewReader(text))}
 	p.dec.UseNumber()
@@ -161,7 +161,7 @@ func parseHeader(text []byte) (*layout, error) {
 		return nil, err
 	}
 	if rest := bytes.TrimRight(text[p.dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
-		return nil, corrupt("%d bytes after the header's end", len(rest))
+		return nil, Corrupt("%d bytes after the header's end", len(rest))
 	}
 	if err := l.check(); err != nil {
 		return nil, err
@@ -170,19 +170,19 @@ func parseHeader(text []byte) (*layout, error) {
 }
 
 // check orders the entries by offset and refuses holes and overlaps.
-func (l *layout) check() error {
-	slices.SortFunc(l.entries, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), strings.Compare(a.Name, b.Name))
+func (l *Layout) check() error {
+	slices.SortFunc(l.Entries, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), strings.Compare(a.Name, b.Name))
 	})
 	var at int64
-	for _, e := range l.entries {
+	for _, e := range l.Entries {
 		switch {
-		case e.from < at:
-			return corrupt("tensor %q overlaps the one before it at offset %d", e.Name, e.from)
-		case e.from > at:
-			return corrupt("hole before tensor %q: offset %d, want %d", e.Name, e.from, at)
+		case e.From < at:
+			return Corrupt("tensor %q overlaps the one before it at offset %d", e.Name, e.From)
+		case e.From > at:
+			return Corrupt("hole before tensor %q: offset %d, want %d", e.Name, e.From, at)
 		}
-		at = e.to
+		at = e.To
 	}
 	return nil
 }
@@ -204,16 +204,19 @@ func (t TensorInfo) byteSize() (int64, bool) {
 	return int64(n), true
 }
 
-// corrupt wraps ErrCorrupt with what is wrong.
-func corrupt(format string, args ...any) error {
+// ErrCorrupt is returned when bytes do not match their checksum or format.
+var ErrCorrupt = errors.New("safetensors: corrupt bytes")
+
+// Corrupt wraps ErrCorrupt with what is wrong.
+func Corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// truncated turns an early end of the bytes into ErrCorrupt and leaves other
+// Truncated turns an early end of the bytes into ErrCorrupt and leaves other
 // errors alone.
-func truncated(err error) error {
+func Truncated(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return corrupt("bytes end early")
+		return Corrupt("bytes end early")
 	}
 	return err
 }

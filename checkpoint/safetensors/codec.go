@@ -1,4 +1,4 @@
-package checkpoint
+package safetensors
 
 import (
 	"fmt"
@@ -13,20 +13,20 @@ import (
 // no name for it, and other readers refuse such a file.
 // Source: huggingface/safetensors, "Format".
 func Encode(w io.Writer, s State) error {
-	v, err := viewOf(s)
+	v, err := ViewOf(s)
 	if err != nil {
 		return fmt.Errorf("encode state: %w", err)
 	}
-	head, err := v.header()
+	head, err := v.Header()
 	if err != nil {
 		return fmt.Errorf("encode state: %w", err)
 	}
 	if _, err := w.Write(head); err != nil {
 		return fmt.Errorf("write header: %w", err)
 	}
-	for i, b := range v.bytes {
+	for i, b := range v.Bytes {
 		if _, err := w.Write(b); err != nil {
-			return fmt.Errorf("write tensor %q: %w", v.entries[i].Name, err)
+			return fmt.Errorf("write tensor %q: %w", v.Entries[i].Name, err)
 		}
 	}
 	return nil
@@ -39,48 +39,42 @@ func Encode(w io.Writer, s State) error {
 //
 // Bytes that no writer of the format could have written give ErrCorrupt.
 func Decode(r io.Reader, into State) (map[string]string, error) {
-	l, err := readHeader(r)
+	l, err := ReadHeader(r)
 	if err != nil {
 		return nil, fmt.Errorf("decode state: %w", err)
 	}
-	v, err := viewOf(into)
+	v, err := ViewOf(into)
 	if err != nil {
 		return nil, fmt.Errorf("decode state: %w", err)
 	}
-	memory, err := v.arrange(l)
+	memory, err := v.Arrange(l)
 	if err != nil {
 		return nil, err
 	}
 	for i, b := range memory {
 		if _, err := io.ReadFull(r, b); err != nil {
-			return nil, fmt.Errorf("read tensor %q: %w", clip(l.entries[i].Name), truncated(err))
+			return nil, fmt.Errorf("read tensor %q: %w", Clip(l.Entries[i].Name), Truncated(err))
 		}
 	}
 	if err := checkBools(l, memory); err != nil {
 		return nil, fmt.Errorf("decode state: %w", err)
 	}
-	return l.metadata(), nil
+	return l.Metadata(), nil
 }
 
 // Describe reads the header of a safetensors file and tells what it holds,
 // by name, and its metadata.
 func Describe(r io.Reader) ([]TensorInfo, map[string]string, error) {
-	l, err := readHeader(r)
+	l, err := ReadHeader(r)
 	if err != nil {
 		return nil, nil, fmt.Errorf("describe state: %w", err)
 	}
-	return l.infos(), l.metadata(), nil
+	return l.infos(), l.Metadata(), nil
 }
 
-// metadata is a copy, never nil.
-func (l *layout) metadata() map[string]string {
-	m := make(map[string]string, len(l.meta))
-	maps.Copy(m, l.meta)
+// Metadata is a copy, never nil.
+func (l *Layout) Metadata() map[string]string {
+	m := make(map[string]string, len(l.Meta))
+	maps.Copy(m, l.Meta)
 	return m
 }
-
-// copyStep is how much is copied or checksummed between looks at ctx, and
-// fits into a core's cache, so that the checksum reads what the copy has
-// just brought in. After each step other goroutines get a turn: the process that
-// gives or takes a state has beats to send, and a time slice is 10 ms.
-const copyStep = 256 << 10

@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate sbom vulns tidy demo bench interop baby-faults steady wakeups accuracy gpu nccl nccl-real
+.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate sbom vulns tidy demo bench interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -137,6 +137,15 @@ bench: ## what the benchmarks measure, in a table
 
 interop: ## against torchft's real client and manager (from PyPI), and PyTorch's store (TORCH=python with torch 2.4)
 	TORCH=$(TORCH) bash scripts/interop
+
+libskerry: ## the shared library for other languages, into bin/ (needs a C compiler)
+	CGO_ENABLED=1 go build -buildmode=c-shared -o bin/libskerry.so ./cmd/libskerry
+
+wheel: ## the Python wheels for both CPU types, into dist/ (Zig's compiler, from PyPI)
+	bash scripts/wheel amd64 arm64
+
+python-test: ## the Python package against torch, in an environment of its own (PyPI, 6 GB)
+	bash scripts/python-test
 
 nccl: ## the NCCL group over the fake library, in this process and with every rank in a child, all of the suite
 	go test -count=1 -v -timeout 10m ./nccl -nccl.all

@@ -1,0 +1,37 @@
+package capi_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/skerry-ft/skerry/internal/capi"
+)
+
+// What the child of a fork reads lists the sockets of this process.
+func TestPollerListsSockets(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", capi.Poller()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := l.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = raw.Control(func(fd uintptr) {
+		if !regexp.MustCompile(fmt.Sprintf(`(?m)^tfd:\s+%d\s`, fd)).Match(info) {
+			t.Errorf("descriptor %d is not in\n%s", fd, info)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

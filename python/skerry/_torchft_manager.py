@@ -1,0 +1,1 @@
+../../manager/torchft/skerry_torchft.py

@@ -1,0 +1,63 @@
+"""Trains under torchft's Manager over skerry.torchft.ProcessGroup. With "manager" as its argument,
+Skerry's manager takes the place of torchft's.
+
+It imports everything, says "ready", and goes on at SIGCONT.
+"""
+
+import hashlib
+import os
+import signal
+import sys
+import time
+from datetime import timedelta
+
+os.environ["RUST_LOG"] = "error"  # torchft's manager prints each step, and its reader is not quick
+
+import torch
+import torch.distributed as dist
+import torchft
+
+import skerry.torchft
+
+STEPS, STEP_TIME = 120, 0.05
+
+if "manager" in sys.argv[1:]:
+    skerry.torchft.use_manager()
+torch.set_num_threads(1)
+torch.manual_seed(os.getpid())  # torchft's heal at step 0 makes all begin alike
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCONT])
+print("ready", flush=True)
+signal.sigwait([signal.SIGCONT])
+
+store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+adam = torch.optim.Adam(model.parameters())
+group = skerry.torchft.ProcessGroup(timeout=timedelta(seconds=20))
+
+
+def load(state):
+    model.load_state_dict(state["model"])
+    adam.load_state_dict(state["adam"])
+
+
+manager = torchft.Manager(
+    pg=group, load_state_dict=load, state_dict=lambda: {"model": model.state_dict(), "adam": adam.state_dict()},
+    min_replica_size=1, timeout=timedelta(seconds=20), quorum_timeout=timedelta(seconds=30), rank=0, world_size=1,
+    store_addr="127.0.0.1", store_port=store.port, hostname="127.0.0.1",
+    lighthouse_addr="http://" + os.environ["SKERRY_LIGHTHOUSE"], replica_id=os.environ["REPLICA_GROUP_ID"],
+)
+opt, ddp = torchft.Optimizer(manager, adam), torchft.DistributedDataParallel(manager, model)
+while manager.current_step() < STEPS:
+    before = manager.current_step()
+    opt.zero_grad()
+    x = torch.randn(32, 8)
+    loss = (ddp(x) - x.sum(1, keepdim=True)).square().mean()
+    loss.backward()
+    time.sleep(STEP_TIME)
+    opt.step()
+    if manager.current_step() > before:
+        sha = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()[:12]
+        print(f"step {manager.current_step()} loss {loss.item():.4f} with {manager.num_participants()} at 0 sha {sha}", flush=True)
+print("done", type(manager._manager).__module__, flush=True)
+manager.shutdown()
+group.shutdown()

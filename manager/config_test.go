@@ -47,6 +47,13 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+	for host, ok := range map[string]bool{"10.0.0.5": true, "name.example": true, "fd00::1": true, "[fd00::1]": true,
+		"10.0.0.5:7000": false, "[fd00::1]:7000": false, "http://name": false, "name:7000": false} {
+		err := Config{ReplicaID: "a", Lighthouse: []string{"h:1"}, Advertise: host, Backend: pgtest.NewMemory().Backend()}.Validate()
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), host) {
+			t.Errorf("Advertise = %q: %v, want it taken: %t", host, err, ok)
+		}
+	}
 	good := Config{ReplicaID: "a", Lighthouse: []string{"http://h:1"}, Backend: pgtest.NewMemory().Backend()}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
@@ -90,11 +97,14 @@ func TestTimeoutsFromEnv(t *testing.T) {
 	}
 	t.Setenv("TORCHFT_TIMEOUT_SEC", "90")
 	t.Setenv("TORCHFT_QUORUM_RETRIES", "5")
+	t.Setenv("TORCHFT_MANAGER_PORT", "29512")
 	if c, err := read(); err != nil || c.StepTimeout != 90*time.Second || c.HealTimeout != 0 {
 		t.Errorf("%v %v, %v; want 90 s and the default", c.StepTimeout, c.HealTimeout, err)
 	}
-	if !strings.Contains(log.String(), "TORCHFT_QUORUM_RETRIES") {
-		t.Errorf("log %q, want a line about the variable without effect", log.String())
+	for _, want := range []string{"TORCHFT_QUORUM_RETRIES", "TORCHFT_MANAGER_PORT", "SKERRY_LISTEN"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("log %q, want a line about the variable without effect, with %s", log.String(), want)
+		}
 	}
 	t.Setenv("SKERRY_STEP_TIMEOUT", "2m")
 	t.Setenv("SKERRY_HEAL_TIMEOUT", "1h")

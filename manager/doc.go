@@ -11,6 +11,7 @@
 //	manager/internal/state    the registered parts of the state: as one, installed, summed up
 //	manager/internal/session  the stream to the lighthouse, whichever server leads
 //	internal/monitor          a mutex, and the waiting for a change of what it guards
+//	manager/internal/listen   where the replica listens
 //	manager/internal/final    the errors that end training
 //	manager/internal/tasks    work on goroutines of Run
 //	manager/internal/events   events in their order, to Config.OnEvent

@@ -32,7 +32,8 @@ import (
 //
 // Of torchft's, TORCHFT_QUORUM_TIMEOUT_SEC, TORCHFT_CONNECT_TIMEOUT_SEC and
 // TORCHFT_QUORUM_RETRIES have no counterpart: those waits derive from StepTimeout, and a
-// request is made until its answer is there (see Timeouts). Where one is set, Log says so.
+// request is made until its answer is there (see Timeouts); nor has TORCHFT_MANAGER_PORT: SKERRY_LISTEN
+// has a host, too. Where one is set, Log says so.
 //
 // It returns every problem it finds, joined.
 func (c *Config) FromEnv() error {
@@ -79,9 +80,13 @@ func (c *Config) parityFromEnv() error {
 
 // timeoutsFromEnv reads the budget of time: the two figures from which all others derive.
 func (c *Config) timeoutsFromEnv() error {
-	for _, name := range []string{"TORCHFT_QUORUM_TIMEOUT_SEC", "TORCHFT_CONNECT_TIMEOUT_SEC", "TORCHFT_QUORUM_RETRIES"} {
+	const derives = "that wait derives from StepTimeout"
+	for name, why := range map[string]string{
+		"TORCHFT_QUORUM_TIMEOUT_SEC": derives, "TORCHFT_CONNECT_TIMEOUT_SEC": derives, "TORCHFT_QUORUM_RETRIES": derives,
+		"TORCHFT_MANAGER_PORT": "set SKERRY_LISTEN to host:port",
+	} {
 		if text := os.Getenv(name); text != "" {
-			c.Log.Warn().Str("variable", name).Str("value", text).Msg("environment variable has no effect: that wait derives from StepTimeout")
+			c.Log.Warn().Str("variable", name).Str("value", text).Msg("environment variable has no effect: " + why)
 		}
 	}
 	var seconds int

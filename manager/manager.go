@@ -17,6 +17,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/manager/internal/events"
+	"github.com/skerry-ft/skerry/manager/internal/listen"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/manager/internal/state"
 	"github.com/skerry-ft/skerry/manager/internal/tasks"
@@ -95,7 +96,10 @@ func New(cfg Config) (*Manager, error) {
 	}
 	g, err := guard.Open(cfg.Guard)
 	if err == nil {
-		err = cfg.place(g, unset)
+		cfg.Listen, err = listen.Place{
+			Listen: cfg.Listen, Advertise: cfg.Advertise, Unset: unset, Lighthouse: cfg.Lighthouse,
+			GroupRank: cfg.GroupRank, GroupStore: cfg.GroupStore, Anywhere: cfg.Network != nil,
+		}.Settle(g)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
@@ -218,6 +222,14 @@ type StateOptions struct {
 	// in State.Tensors. 0: the names must be the same, else StartQuorum or ShouldCommit
 	// returns a *safetensors.MismatchError.
 	Room int64
+}
+
+// admit says whether this replica can train in a quorum, before its ranks get it.
+func (m *Manager) admit(q *quorum.Quorum) error {
+	if err := listen.Astray(m.Address(), m.id, q); err != nil {
+		return fmt.Errorf("%w: %w", ErrAstray, err)
+	}
+	return nil
 }
 
 // Register names a part of the state that heals move. Call it before Run, at

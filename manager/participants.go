@@ -13,8 +13,9 @@ import (
 // Participants says whose gradients count in a step, and so how its data are
 // shared out.
 type Participants struct {
-	Rank  int // this replica's index among them; -1: it heals, or is a spare
-	Count int // how many there are: the divisor of averages
+	Rank     int   // this replica's index among them; -1: it heals, or is a spare
+	Count    int   // how many there are: the divisor of averages
+	QuorumID int64 // of the step's quorum
 }
 
 // errShares discards a step whose data were shared out for another quorum.
@@ -59,7 +60,7 @@ func (m *Manager) participantsLocked() (p Participants, ok bool, err error) {
 		return p, false, nil
 	}
 	s := m.mu.rank.ShareOut()
-	return Participants{Rank: s.Rank, Count: s.Count}, true, nil
+	return Participants{Rank: s.Rank, Count: s.Count, QuorumID: m.mu.rank.Quorum().ID}, true, nil
 }
 
 // sharedOut is why a step fails whose data were shared out otherwise.

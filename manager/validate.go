@@ -3,7 +3,6 @@ package manager
 import (
 	"cmp"
 	"net"
-	"strings"
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/problems"
@@ -21,6 +20,7 @@ func (c Config) withDefaults() Config {
 	c.Job = cmp.Or(c.Job, DefaultJob)
 	c.GroupWorldSize = cmp.Or(c.GroupWorldSize, 1)
 	c.Listen = cmp.Or(c.Listen, DefaultListen)
+	c.Advertise = netaddr.Bare(c.Advertise)
 	c.MinReplicas = cmp.Or(c.MinReplicas, 1)
 	c.ParityEvery = cmp.Or(c.ParityEvery, quorum.DefaultParityEvery)
 	c.StepTimeout = cmp.Or(c.StepTimeout, DefaultStepTimeout)
@@ -72,7 +72,7 @@ func (c Config) validateHub(l *problems.List) {
 		l.Want(err == nil && host != "" && port != "", "Lighthouse", addr, "host:port")
 	}
 	netaddr.CheckAdvertised(l, c.Listen, c.Advertise)
-	l.Want(!strings.Contains(c.Advertise, "/"), "Advertise", c.Advertise, "a host without port or scheme")
+	l.Want(c.Advertise == "" || netaddr.IsHost(c.Advertise), "Advertise", c.Advertise, "a host without port or scheme")
 }
 
 // validateRules checks the rules of a step.

@@ -213,6 +213,34 @@ func skerry_manager_event(manager C.int64_t, text *C.char, textCap C.int64_t) (n
 	return n
 }
 
+//export skerry_manager_wish
+func skerry_manager_wish(manager C.int64_t, kind C.int64_t, text *C.char, textCap C.int64_t, timeoutUs C.int64_t) (n C.int64_t) {
+	err := guarded(func() error {
+		w, err := library.Wish(int64(manager), capi.WishKind(kind), microseconds(timeoutUs))
+		put(text, textCap, w)
+		n = C.int64_t(len(w))
+		return err
+	})
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+//export skerry_manager_grant
+func skerry_manager_grant(manager C.int64_t, id C.int64_t, why *C.char, whyLen C.int64_t) {
+	_ = guarded(func() error { return library.Grant(int64(manager), int64(id), textOf(why, whyLen)) }) // of none: nobody waits
+}
+
+//export skerry_store_call
+func skerry_store_call(store C.int64_t, request *C.char, requestLen C.int64_t, timeoutUs C.int64_t) (call C.int64_t) {
+	_ = guarded(func() error { // 0 is the handle of nothing: skerry_error says so
+		call = C.int64_t(library.CallStore(int64(store), textOf(request, requestLen), microseconds(timeoutUs)))
+		return nil
+	})
+	return call
+}
+
 //export skerry_text
 func skerry_text(h C.int64_t, text *C.char, textCap C.int64_t) (n C.int64_t) {
 	err := guarded(func() error {

@@ -1,4 +1,4 @@
-// The functions of libskerry, version 2. Written by hand: cmd/libskerry holds the exports
+// The functions of libskerry, version 3. Written by hand: cmd/libskerry holds the exports
 // against it when it is compiled.
 //
 // Handles are numbers above 0 that are never used again. Text goes in as UTF-8 with its length,
@@ -56,7 +56,7 @@ enum {
   SKERRY_SUM = 0, SKERRY_AVG, SKERRY_PRODUCT, SKERRY_MIN, SKERRY_MAX, SKERRY_BAND, SKERRY_BOR, SKERRY_BXOR
 };
 
-// The version of these functions: 2.
+// The version of these functions: 3.
 int skerry_abi(void);
 
 // The epoll descriptor in which this library has all its sockets: /proc/self/fdinfo of it lists
@@ -113,7 +113,7 @@ enum {
 };
 
 // Makes a manager; settings are JSON, see managerText in internal/capi: the fields of the Go package's
-// Config, and parts: the name, local, volatile and room of each part of the state. Fields that are
+// Config, outside, and parts: the name, local, volatile, room and asked of each part of the state. Fields that are
 // not there are taken from the environment. It runs until it is closed. 0: it failed.
 int64_t skerry_manager_open(char *settings, int64_t settings_len, char *err, int64_t err_cap);
 
@@ -143,6 +143,26 @@ void skerry_manager_move(int64_t manager);
 
 // Writes the oldest event not yet told, as JSON, and returns its length; 0: there is none.
 int64_t skerry_manager_event(int64_t manager, char *text, int64_t text_cap);
+
+// What a manager may want of the program around it, whose threads wait for it, each for one kind:
+// GROUP (if the settings have outside): that it makes a group of its own beside the manager's, for group: cluster,
+// quorum_id, rank, size and store, the handle of a store for these members alone; END: that
+// group's epoch is over, as soon as anything breaks it, and pending operations are to end; STATE: that it copies
+// the tensors of a part that is asked for to where it told. GROUP and STATE are granted, or refused by a why.
+enum { SKERRY_WISH_GROUP = 1, SKERRY_WISH_END, SKERRY_WISH_STATE };
+
+// Blocks until there is a wish of a kind, for timeout_us at most; writes it as JSON: id, group, part, and returns
+// its length; 0: there is none; -1: there will be none any more. A text_cap of 1,024 is enough, and as much more as
+// the longest name of a part.
+int64_t skerry_manager_wish(int64_t manager, int64_t kind, char *text, int64_t text_cap, int64_t timeout_us);
+
+// Grants a wish, or refuses it, if there is a why.
+void skerry_manager_grant(int64_t manager, int64_t id, char *why, int64_t why_len);
+
+// Begins a call of a store that a wish named, with a deadline if timeout_us is above 0. The request is JSON: verb
+// (set, get, add, append, compare_set, check, wait, delete), key or keys, value and expected in base64, amount;
+// skerry_text of the call is value, n, or yes.
+int64_t skerry_store_call(int64_t store, char *request, int64_t request_len, int64_t timeout_us);
 
 // Writes what a manager's numbers are, or what a call returned, as JSON, cut to text_cap; returns its
 // whole length; -1: no such handle.

@@ -11,7 +11,7 @@ import (
 
 // ABI is the version of what the library exports. It rises when a caller of an older one
 // would go wrong.
-const ABI = 2
+const ABI = 3
 
 // kinds, dtypes and reduces are by their numbers in an operation.
 var (

@@ -25,7 +25,8 @@
 // returns its handle, Wait and Result are those of operations, Text says what it returned, Close
 // ends it. What it calls for, it is told instead, so that nothing calls back: TellState says
 // what a part of the state is, before each VerbStart; a call's text has what a heal has
-// changed of it, until it is told anew; Turn says that a Finish wants a step.
+// changed of it, until it is told anew; Turn says that a Finish wants a step; Wish what else it
+// wants, as a group of the program's own beside its group, or a copy of what is on a device.
 //
 // # Waiting
 //

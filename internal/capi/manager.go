@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg"
@@ -23,11 +24,12 @@ import (
 type trainer struct {
 	*manager.Manager
 
-	parts map[string]*part
-	group int64
-	ran   chan error    // what Run returned; capacity 1
-	turn  chan struct{} // Finish wants a step; capacity 1
-	took  chan error    // how that step ended; capacity 1
+	parts  map[string]*part
+	group  int64
+	wishes *wishes
+	ran    chan error    // what Run returned; capacity 1
+	turn   chan struct{} // Finish wants a step; capacity 1
+	took   chan error    // how that step ended; capacity 1
 
 	mu struct {
 		sync.Mutex
@@ -65,6 +67,7 @@ type managerText struct {
 
 	Backend string // "": tcp
 	Params  map[string]string
+	Outside bool   // the program has a group of its own beside each of the Manager's: see WishGroup
 	Log     string // the least level that goes to standard error; "": none
 	Parts   []partOptions
 	// Env are the variables of the environment as the program around has them now: Go knows
@@ -77,6 +80,9 @@ type partOptions struct {
 	Name            string
 	Local, Volatile bool
 	Room            int64
+	// Asked says that the tensors which are told are copies: they are made anew when somebody wants to
+	// read them, see WishState. Then replicas compare nothing.
+	Asked bool
 }
 
 // OpenManager makes a Manager, which runs until it is closed.
@@ -86,7 +92,7 @@ func (l *Library) OpenManager(settings string) (int64, error) {
 		return 0, err
 	}
 	t := &trainer{
-		parts: make(map[string]*part), ran: make(chan error, 1),
+		parts: make(map[string]*part), wishes: newWishes(), ran: make(chan error, 1),
 		turn: make(chan struct{}, 1), took: make(chan error, 1),
 	}
 	cfg, err := l.config(&s, t)
@@ -97,13 +103,20 @@ func (l *Library) OpenManager(settings string) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", pg.ErrInvalidOp, err)
 	}
+	if s.Outside {
+		cfg.Backend = &outside{Layer: pg.NewLayer(cfg.Backend), l: l, wishes: t.wishes}
+	}
 	if t.Manager, err = manager.New(cfg); err != nil {
 		return 0, errors.Join(fmt.Errorf("%w: %w", pg.ErrInvalidOp, err), cfg.Backend.Close())
 	}
 	for _, o := range s.Parts {
 		p := &part{name: o.Name}
+		save := p.save
+		if o.Asked {
+			save = func() checkpoint.State { return t.ask(p) }
+		}
 		t.parts[o.Name] = p
-		err := t.RegisterWith(o.Name, p.save, p.load, manager.StateOptions{Local: o.Local, Volatile: o.Volatile, Room: o.Room})
+		err := t.RegisterWith(o.Name, save, p.load, manager.StateOptions{Local: o.Local || o.Asked, Volatile: o.Volatile, Room: o.Room})
 		if err != nil {
 			return 0, errors.Join(fmt.Errorf("%w: %w", pg.ErrInvalidOp, err), t.Manager.Close())
 		}
@@ -174,8 +187,18 @@ func (l *Library) NextEvent(h int64) (string, error) {
 	return e, nil
 }
 
+// ask has the program copy a part's tensors to where it told. Without an answer there is no state:
+// nobody takes what is left for this step's.
+func (t *trainer) ask(p *part) checkpoint.State {
+	if err := t.wishes.ask(context.Background(), WishState, wish{Part: p.name}, nil); err != nil {
+		return checkpoint.State{}
+	}
+	return p.save()
+}
+
 // Close says goodbye and ends everything; calls under way end with errors.
 func (t *trainer) Close() error {
+	t.wishes.close()
 	err := t.Manager.Close()
 	if ran := <-t.ran; !errors.Is(ran, manager.ErrClosed) { // closed before it ran
 		err = errors.Join(err, ran)
@@ -219,6 +242,7 @@ type returned struct {
 	Commit bool                `json:"commit,omitempty"`
 	Rank   int                 `json:"rank,omitempty"`
 	Count  int                 `json:"count,omitempty"`
+	Quorum int64               `json:"quorum_id,omitempty"`
 	Loaded map[string]partText `json:"loaded,omitempty"`
 }
 
@@ -260,7 +284,7 @@ func (t *trainer) do(ctx context.Context, c *call, v Verb, argument int64) (err 
 	case VerbParticipants:
 		var who manager.Participants
 		who, err = t.WaitParticipants(ctx)
-		r.Rank, r.Count = who.Rank, who.Count
+		r.Rank, r.Count, r.Quorum = who.Rank, who.Count, who.QuorumID
 	case VerbCommit:
 		r.Commit, err = t.ShouldCommit(ctx)
 	case VerbWaitQuorum:
@@ -370,7 +394,7 @@ func (t *trainer) numbers() (string, error) {
 	n := map[string]any{
 		"step": t.Step(), "batches": t.BatchesCommitted(), "quorum_id": t.QuorumID(),
 		"participants": t.NumParticipants(), "participant_rank": t.ParticipantRank(), "participating": t.IsParticipating(),
-		"healing": t.IsHealing(), "replica_id": t.ReplicaID(), "holds_state": t.HoldsState(),
+		"healing": t.IsHealing(), "replica_id": t.ReplicaID(), "holds_state": t.HoldsState(), "step_timeout_us": t.Timeouts().Step.Microseconds(),
 		"position": map[string]any{"cluster": p.Cluster, "quorum_id": p.QuorumID, "step": p.Step},
 	}
 	if err := t.Errored(); err != nil {

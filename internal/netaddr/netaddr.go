@@ -52,6 +52,22 @@ func CheckAdvertised(l *problems.List, listen, advertise string) {
 	l.Want(advertise != "" || !everywhere, "Advertise", "", "the host that peers dial, since Listen = %q is every interface", listen)
 }
 
+// Bare is a host without the brackets of an IPv6 address.
+func Bare(host string) string {
+	if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+		return host[1 : len(host)-1]
+	}
+	return host
+}
+
+// IsHost says whether s is a name or an IP address, without port, scheme or brackets.
+func IsHost(s string) bool {
+	if _, err := netip.ParseAddr(s); err == nil {
+		return true
+	}
+	return s != "" && !strings.ContainsAny(s, "/:[] ")
+}
+
 // Check is the rule of all listeners: on loopback they need nothing; where other
 // hosts reach them, a guard, or the word of whoever starts them that they shall be
 // open. address is the one to listen at, "host:port"; allowed says that there is a

@@ -70,6 +70,7 @@ var mayImport = map[string][]string{
 	"manager/internal/events":  {},
 	"manager/internal/session": {"quorum", "internal/wire/...", "manager/internal/final"},
 	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "manager/internal/final", "manager/internal/session"},
+	"manager/internal/listen":  {"quorum", "store", "internal/guard", "manager/internal/session"},
 	"manager/internal/state":   {"quorum", "checkpoint", "checkpoint/safetensors", "tensor"},
 
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},

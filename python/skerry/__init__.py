@@ -15,6 +15,7 @@ from skerry._errors import (
     Aborted, Closed, Differed, Drained, Evicted, Forked, MaxRetries, OtherState, RankLost, Refused, StateLost, StepFailed,
     StepOpen, TrainingEnded, Unreachable,
 )
+from skerry._devices import Devices
 from skerry._group import Group, monitored_barrier
 from skerry._localsgd import DiLoCo, LocalSGD
 from skerry._manager import Manager
@@ -25,7 +26,7 @@ from skerry._version import __version__
 import torch.distributed as _dist
 
 __all__ = [
-    "Aborted", "Batches", "Closed", "DDP", "DiLoCo", "Differed", "Drained", "Evicted", "Forked", "Group", "LocalSGD", "Manager", "MaxRetries", "Optimizer",
+    "Aborted", "Batches", "Closed", "DDP", "Devices", "DiLoCo", "Differed", "Drained", "Evicted", "Forked", "Group", "LocalSGD", "Manager", "MaxRetries", "Optimizer",
     "OtherState", "RankLost", "Refused", "StateLost", "StepFailed", "StepOpen", "TrainingEnded", "Unreachable",
     "monitored_barrier", "register", "__version__",
 ]

@@ -8,7 +8,7 @@ import threading
 
 from skerry import _errors
 
-ABI = 2
+ABI = 3
 DONE, FAILED, PENDING = range(3)
 
 _SLICE_US = 100_000  # how long the main thread waits at a time: then signals are looked at
@@ -50,6 +50,9 @@ def _load():
         ("manager_drain", None, (n,)),
         ("manager_move", None, (n,)),
         ("manager_event", n, (n, p, n)),
+        ("manager_wish", n, (n, n, p, n, n)),
+        ("manager_grant", None, (n, n, p, n)),
+        ("store_call", n, (n, p, n, n)),
     ):
         f = getattr(lib, "skerry_" + name)
         f.restype, f.argtypes = result, args
@@ -266,6 +269,28 @@ def manager_event(manager):
     buffer = ctypes.create_string_buffer(1 << 16)
     n = _alive().skerry_manager_event(manager, buffer, len(buffer))
     return json.loads(buffer.value) if 0 < n < len(buffer) else None
+
+
+WISH_GROUP, WISH_END, WISH_STATE = range(1, 4)
+
+
+def manager_wish(manager, kind, timeout_us):
+    """Waits for a wish of a kind, from JSON; None: there is none yet. Closed: there will be none any more."""
+    buffer = ctypes.create_string_buffer(_TEXT)
+    n = _alive().skerry_manager_wish(manager, kind, buffer, len(buffer), timeout_us)
+    if n < 0:
+        raise _errors.Closed("skerry: the manager is closed", _errors.CLOSED)
+    return json.loads(buffer.value) if n else None
+
+
+def manager_grant(manager, wish, why=""):
+    """Grants a wish, or says why not."""
+    _alive().skerry_manager_grant(manager, wish, *_text(why))
+
+
+def store_call(store, request, timeout_us):
+    """Begins a call of a store; returns its handle, to be closed."""
+    return _alive().skerry_store_call(store, *_text(request), timeout_us or 0)
 
 
 def copy(to, address, size):

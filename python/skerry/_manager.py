@@ -7,10 +7,12 @@ import os
 import signal
 import threading
 import weakref
+from datetime import timedelta
 
 import torch.distributed as dist
 
 from skerry import _errors, _lib, _ops, _parts
+from skerry._devices import Devices, listen
 from skerry._group import Group
 from skerry._work import microseconds
 
@@ -102,8 +104,10 @@ class Manager:
         self, *, replica_id="", lighthouse=None, job="", state=None, min_replica_size=0, fixed_world_size=0,
         use_async_quorum=True, init_sync=True, heal_in_place=False, max_retries=None, timeout=None, heal_timeout=None,
         parity_every=0, parity_whole=False, rank=0, world_size=0, group_store="", listen="", advertise="", open=False,
-        backend="tcp", params=None, log="", on_event=None, drain_on_sigterm=True,
+        backend="tcp", params=None, devices=None, log="", on_event=None, drain_on_sigterm=True,
     ):
+        if heal_in_place and devices is not None:
+            raise ValueError("skerry: heal_in_place is for states on the host: those of devices are copies there anyway")
         if isinstance(lighthouse, str):
             lighthouse = [a for a in lighthouse.split(",") if a]
         self._settings = {
@@ -114,7 +118,10 @@ class Manager:
             "GroupRank": rank, "GroupWorldSize": world_size, "GroupStore": group_store, "Listen": listen,
             "Advertise": advertise, "Open": open, "Backend": backend,
             "Params": {k.replace("_", "-"): str(v) for k, v in (params or {}).items()}, "Log": log,
+            "Outside": devices is not None,
         }
+        self._devices = Devices(devices) if isinstance(devices, str) else devices
+        self._threads = []
         self._parts, self._handle, self._group, self._who = {}, 0, None, None
         self._on_event, self._failed, self._closed, self._lock = on_event, None, False, threading.RLock()
         self._start, self._in_step, self._last, self._drains = {}, False, None, drain_on_sigterm
@@ -177,6 +184,8 @@ class Manager:
         self._check()
         self._check_answered()
         self._who, self._committed = None, False
+        if self._devices:
+            self._devices.begin()
         if _lib.START not in self._calls and not self._in_step:  # else they are told, and others may read them
             self._hear()
             for part in self._parts.values():
@@ -216,6 +225,8 @@ class Manager:
         self._resume()
         if reduce_op == dist.ReduceOp.AVG and not (tensor.is_floating_point() or tensor.is_complex()):
             raise TypeError(f"skerry: no average of {tensor.dtype}: want a reduce_op")
+        if self._devices and tensor.device.type in self._devices.types:
+            return self._devices.allreduce(tensor, reduce_op)
         return self.group._do(_ops.ALL_REDUCE, [tensor], [tensor], tensor, None, reduce=_ops.reduce_code(reduce_op))
 
     @property
@@ -233,6 +244,9 @@ class Manager:
         self._check()
         self._open()
         self._resume()
+        if self._devices and _lib.COMMIT not in self._calls:
+            self.move()
+            self._devices.settle(self._numbers()["step_timeout_us"] / 1e6)
         self._group._busy()  # lets operations tell why they failed
         try:
             self._call(_lib.COMMIT, 0, timeout)
@@ -330,15 +344,17 @@ class Manager:
 
     def _participants(self):
         """Waits as torchft's do, and holds for the step: if the quorum falls, the step is discarded."""
-        if self._who is None and self._in_step:
-            try:
-                said = self._call(_lib.PARTICIPANTS)
-                self._who = said.get("rank", 0), said.get("count", 0)
-            except _errors.StepFailed:
-                pass
-        if self._who is None:
+        who = self._shares()
+        if who is None:
             n = self._numbers()
             return n["participant_rank"], n["participants"]
+        return who["rank"], who["count"]
+
+    def _shares(self):
+        """What the step is shared out to, and in which quorum; None: it is lost, or none is under way."""
+        if self._who is None and self._in_step:
+            with contextlib.suppress(_errors.StepFailed):
+                self._who = {"rank": 0, "count": 0, "quorum_id": 0, **self._call(_lib.PARTICIPANTS)}
         return self._who
 
     def replica_id(self) -> str:
@@ -377,6 +393,10 @@ class Manager:
         settings = dict(self._settings, Start=self._start, Parts=parts, Env=_environment())
         self._handle = _lib.open_manager(json.dumps(settings))
         self._group = _ManagedGroup(self, _lib.manager_group(self._handle))
+        if self._devices:
+            self._devices.open(self, self._handle, timedelta(microseconds=self._numbers()["step_timeout_us"]))
+        if any(p.asked for p in self._parts.values()):
+            listen(self._handle, _lib.WISH_STATE, lambda wish: self._parts[wish["part"]].fetch(), self._threads)
         _managers.add(self)
         if self._drains:
             _handle_sigterm(True)
@@ -455,6 +475,11 @@ class Manager:
             self._handle = 0
         if handle:
             _lib.close(handle)
+            for thread in self._threads:
+                if thread is not threading.current_thread():
+                    thread.join()
+            if self._devices:
+                self._devices.close()
             group.shutdown()
             for verb in list(self._calls):
                 self._drop(verb)

@@ -1,5 +1,6 @@
 """Parts of a replica's state, as a Manager asks for them and gives them back."""
 
+import contextlib
 import json
 
 import torch
@@ -16,13 +17,16 @@ class Part:
         self.name, self.get, self.load = name, get, load
         self.local, self.volatile, self.room = local, volatile, room
         self._beside = beside  # tensors of another part, in whose likeness others' may be
+        self.asked = False  # whether its tensors are on a device, and copied when somebody wants to read them
+        self._far, self._ready = {}, {}  # those tensors, and what they wait for on their devices
         self.text = None  # of the tree, without its tensors; None before the first look
         self._tensors, self._own, self._retired, self._told, self._loads = {}, {}, [], None, 0
 
     def options(self):
         size = sum(t.numel() * t.element_size() for t in (*self._tensors.values(), *self._beside))
         room = 4 * size + _ROOM if self.room is None else self.room
-        return {"Name": self.name, "Local": self.local, "Volatile": self.volatile, "Room": room}
+        self.asked = not self.volatile and any(map(far, (*self._far.values(), *self._beside)))
+        return {"Name": self.name, "Local": self.local, "Volatile": self.volatile, "Room": room, "Asked": self.asked}
 
     def addresses(self):
         """Where its tensors are."""
@@ -32,7 +36,12 @@ class Part:
         """Takes the tree as it is now. A tensor that lies elsewhere each time, as a copy does, is copied into one
         that stays: a heal may write to what it was told of in an earlier step."""
         tensors, self.text = _tree.flatten(self.get())
+        self._far = {name: t for name, t in tensors.items() if far(t)}
+        self._ready = _events(self._far.values()) if self.asked else {}
         for name, t in tensors.items():
+            if name in self._far:
+                tensors[name] = self._twin(name, t)
+                continue
             old, own = self._tensors.get(name), self._own.get(name)
             if own is None and _alike(old, t) and old.data_ptr() != t.data_ptr():
                 own = self._own[name] = torch.empty_like(t)
@@ -41,6 +50,25 @@ class Part:
         if any(name not in tensors or old.data_ptr() != tensors[name].data_ptr() for name, old in self._tensors.items()):
             self._retired.append(self._tensors)
         self._tensors = tensors
+
+    def _twin(self, name, t):
+        """The memory on the host that stands for a tensor on a device."""
+        twin = self._own.get(name)
+        if not _alike(twin, t):
+            twin = self._own[name] = torch.empty(t.shape, dtype=t.dtype, pin_memory=t.device.type == "cuda")
+        return twin if self.asked else twin.copy_(t)
+
+    def fetch(self):
+        """Copies to the host what is on devices, as it was when the step began. Blocks until it is there."""
+        streams = {d: torch.get_device_module(d).Stream(d) for d in self._ready}
+        for d, stream in streams.items():
+            stream.wait_event(self._ready[d])
+        for name, t in self._far.items():
+            stream = streams.get(t.device)
+            with torch.no_grad(), torch.get_device_module(t.device).stream(stream) if stream else contextlib.nullcontext():
+                self._own[name].copy_(t, non_blocking=True)
+        for stream in streams.values():
+            stream.synchronize()
 
     def forget(self):
         """Lets go of tensors of before that were replaced: no heal is under way."""
@@ -74,6 +102,17 @@ class Part:
         if made.numel():
             _lib.copy(made.data_ptr(), address, made.numel() * made.element_size())
         return made
+
+
+def far(t):
+    """Whether a tensor is on a device, where the library cannot reach it."""
+    return t.device.type != "cpu"
+
+
+def _events(tensors):
+    """By device, when everything that the current streams have to do is done."""
+    devices = {t.device for t in tensors if t.device.type != "cpu"}
+    return {d: torch.get_device_module(d).current_stream(d).record_event() for d in devices}
 
 
 def _alike(a, b):
@@ -110,11 +149,11 @@ def _load_optimizer(optim, tree):
             continue
         for key, t in moments.items():
             if isinstance(t, torch.Tensor) and t.dim() > 0 and t.shape == p.to_local().shape:
-                moments[key] = type(p.data).from_local(t, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride())
+                moments[key] = type(p.data).from_local(t.to(p.to_local().device), p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride())
     optim.load_state_dict(tree)
     for i, moments in tree.get("state", {}).items():  # torch has given all the dtype of their parameter
         now = optim.state[parameters[i]]
-        now.update({k: t for k, t in moments.items() if isinstance(t, torch.Tensor) and k in now and t.dtype != now[k].dtype})
+        now.update({k: t.to(now[k].device) for k, t in moments.items() if isinstance(t, torch.Tensor) and k in now and t.dtype != now[k].dtype})
 
 
 def _of_module(name, module):

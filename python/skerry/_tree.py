@@ -15,7 +15,7 @@ from skerry import _ops
 
 def flatten(tree):
     """The tensors of a tree, by name, and the text of the rest. Tensors are views, as the library
-    takes them: dense, on the CPU."""
+    takes them: dense."""
     tensors, seen = {}, {}
 
     def leaf(t, path):
@@ -93,8 +93,8 @@ def _key(k):
 
 def _dense(t, name):
     """t as a contiguous view of the same memory, and how that is permuted to give t; None: not at all."""
-    if t.layout is not torch.strided or t.device.type != "cpu" or t.dtype not in _ops.DTYPES:
-        raise ValueError(f"skerry: state {name} is a tensor of {t.dtype}, {t.layout} on {t.device}; want a dense one on the CPU, of a dtype of ours")
+    if t.layout is not torch.strided or t.device.type == "meta" or t.dtype not in _ops.DTYPES:
+        raise ValueError(f"skerry: state {name} is a tensor of {t.dtype}, {t.layout} on {t.device}; want a dense one, with memory, of a dtype of ours")
     if t.is_conj() or t.is_neg():
         raise ValueError(f"skerry: state {name} is a lazy view: resolve_conj and resolve_neg make tensors of it")
     if t.is_contiguous():

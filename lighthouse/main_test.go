@@ -14,7 +14,7 @@ import (
 // processors, leaves the machine idle; more than these upset one another's
 // elections.
 const (
-	testsAtOnce     = 12
+	testsAtOnce     = 8
 	testsAtOnceRace = 4
 )
 

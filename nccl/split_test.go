@@ -121,7 +121,7 @@ func TestSplitNeverEnds(t *testing.T) {
 func TestSplitOfAFailedMember(t *testing.T) {
 	f := open(t)
 	w := worldOf(t, f, 2, Options{Library: f.lib})
-	ctx, cancel := context.WithTimeout(t.Context(), 3*shortLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*shortLimit)
 	defer cancel()
 	before := f.splits()
 	errs := make(chan error, 2)
@@ -216,7 +216,7 @@ func TestShrinkAfterError(t *testing.T) {
 			left := []pgtest.Member{w.Members[0], w.Members[2]}
 			w.Next()
 			configured := make(chan error, len(left))
-			ctx, cancel := context.WithTimeout(t.Context(), 8*shortLimit)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*shortLimit)
 			defer cancel()
 			for rank, m := range left {
 				go func() { configured <- m.Backend.Configure(ctx, w.Config(left, rank)) }()

@@ -187,7 +187,7 @@ func TestManagerHealsWhatIsNotThereYet(t *testing.T) {
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for range time.Tick(2 * time.Millisecond) {
+		for range time.Tick(10 * time.Millisecond) {
 			select {
 			case <-over:
 				return

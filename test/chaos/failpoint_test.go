@@ -70,8 +70,11 @@ func diesAt(t *testing.T, at failpoint.Point) {
 			a.DieAt, a.DieFrom = at, from
 		}
 	}}
-	if what == "checkpoint" {
+	switch what {
+	case "checkpoint":
 		o.checkpointEvery = 5
+	case "heal-send": // a part of each heal for each donor, and time for some of them
+		o.ballastMiB, o.steps = 16, 400
 	}
 	c := start(t, o)
 	switch what {
@@ -89,7 +92,7 @@ func diesAt(t *testing.T, at failpoint.Point) {
 			c.kill(2)
 			c.awaitMore(2, 1)
 			c.startTrainer(2)
-			c.awaitMore(5, 1)
+			c.await("the newcomer has healed, or its donor died", func() bool { return c.ended(victim) || c.commitsAnew(2) })
 		}
 	}
 	c.awaitDeath(victim, at)
@@ -102,6 +105,12 @@ func diesAt(t *testing.T, at failpoint.Point) {
 	}
 	c.startTrainer(victim)
 	c.finish()
+}
+
+// commitsAnew reports whether the newest incarnation of a trainer has committed a step.
+func (c *cluster) commitsAnew(i int) (yes bool) {
+	c.each(func(r report) { yes = yes || r.Kind == committed && r.index == i && r.incarnation == c.started[i] })
+	return yes
 }
 
 // ended reports whether a trainer has ended, however.

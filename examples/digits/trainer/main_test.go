@@ -26,7 +26,7 @@ const asProgram = "TRAINER_TEST_AS_PROGRAM"
 
 // testsAtOnce is how many tests run at a time, unless -parallel says otherwise: they
 // wait for trainers, whose steps are paced.
-const testsAtOnce = 6
+const testsAtOnce = 4
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {

@@ -188,7 +188,7 @@ func (sum *healSums) sample(ctx context.Context, args healArgs, a, b *healer, n 
 
 // killTries is how often kill lets a replica join: of what is copied quickly a donor may have
 // no part to send.
-const killTries = 5
+const killTries = 20
 
 // kill lets one replica join beside a and a donor that dies (SIGKILL) in the middle of a part, when it has
 // sent its half of a third of the copy. It returns the time from the joiner's start to its first

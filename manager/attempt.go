@@ -14,6 +14,7 @@ import (
 // never touches the next.
 type attempt struct {
 	closing      bool // ShouldCommit was called, and has not returned
+	changes      bool // its ballots wanted another quorum, which is asked for
 	waiting      bool // its StartQuorum waits, or gave up waiting, for the quorum and the heal
 	opts         StartOptions
 	err          error // why it has failed; the first one counts

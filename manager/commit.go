@@ -217,6 +217,7 @@ func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 	m.mu.Lock()
 	participants := m.mu.rank.Assignment().Divisor
 	e := m.mu.rank.End(v.Resolution)
+	m.mu.attempt.changes = v.Stands && v.Wanted
 	if !v.Commit {
 		m.mu.stats.Discards++
 	}

@@ -73,8 +73,8 @@ type Config struct {
 	// joins, and keep nothing of what was there: it takes no memory for that, which is as
 	// much as the state's otherwise. If all that it could heal from die before it has a
 	// whole state, it has none, and StartQuorum returns ErrStateLost, where it would have
-	// gone back to the state that it began with; until then HoldsState is false. What changes between the copy and the
-	// first heal lies beside the tensors all the same, until it is loaded.
+	// gone back to the state that it began with; until then HoldsState is false. A heal for which StartQuorum waits
+	// goes over the tensors as well, and a newcomer's StartQuorum waits for its first: it is whole when it returns.
 	HealInPlace bool
 	// EveryStep asks the lighthouse after every commit, as torchft does.
 	EveryStep bool

@@ -90,7 +90,8 @@
 //     ahead, beside them (quorum.Rank.Syncs).
 //  2. fetch borrows the tensors: they are lent from the call of StartQuorum to the end of
 //     ShouldCommit. It asks the sources' managers where their states are served, and what
-//     differs comes in stripes from all of them, beside the live tensors (checkpoint.Mirror).
+//     differs comes in stripes from all of them, beside the live tensors (checkpoint.Mirror);
+//     with Config.HealInPlace, where StartQuorum waits, over them.
 //  3. load installs it on the trainer's goroutine, in StartQuorum or ShouldCommit, calls the
 //     load callbacks, and tells quorum.Rank.Healed the position. What a loop has taken from
 //     its state before that, as its number of the step, is of before the heal.

@@ -53,5 +53,5 @@ func (m *Manager) together() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := &m.mu.rank
-	return r.Standing() && !r.Behind() && !r.AwaitsHeals() && r.Wanted() == ""
+	return r.Standing() && !r.Behind() && !r.AwaitsHeals() && r.Wanted() == "" && !m.mu.attempt.changes
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/manager/internal/state"
@@ -28,6 +29,7 @@ type healing struct {
 	stop     context.CancelCauseFunc
 	done     chan struct{} // closed when the fields below are set
 	beside   bool          // the collectives do not wait for it
+	direct   bool          // it goes over the live tensors
 
 	err   error
 	into  *state.Incoming
@@ -62,7 +64,7 @@ func (h *healing) arrived() bool {
 func (h *healing) again() *healing {
 	return &healing{
 		position: h.position, quorumID: h.quorumID, sources: h.sources, began: h.began, beside: h.beside,
-		bytes: h.bytes, done: make(chan struct{}),
+		direct: h.direct, bytes: h.bytes, done: make(chan struct{}),
 	}
 }
 
@@ -90,7 +92,10 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 	h := &healing{
 		position: a.Max, quorumID: a.QuorumID, sources: a.Sources, began: time.Now(), done: make(chan struct{}),
 	}
-	before := r.sync || a.ParticipantRank >= 0
+	// With HealInPlace StartQuorum waits, and nobody reads the tensors. (What is computed beside a heal
+	// counts for nothing, and the members wait for its end either way.)
+	h.direct = m.cfg.HealInPlace && m.mu.attempt.waiting
+	before := r.sync || a.ParticipantRank >= 0 || h.direct
 	h.beside = !before
 	hctx := ctx
 	if before {
@@ -199,8 +204,15 @@ func (m *Manager) transfer(ctx context.Context, h *healing) error {
 	}
 	failpoint.At(ctx, failpoint.ReceiveBefore)
 	before := h.into.Mirror.Received()
+	if h.direct {
+		h.into.Mirror.SetDirect(true)
+		defer h.into.Mirror.SetDirect(false)
+	}
 	h.meta, err = m.transport.Fetch(ctx, versionOf(h.position), donors, h.into.Mirror)
 	h.bytes += h.into.Mirror.Received() - before
+	if err == nil {
+		_, err = state.ParseOwn(h.meta) // else the tensors would be written, and the donor's word be the end
+	}
 	if err == nil {
 		return nil
 	}
@@ -260,7 +272,7 @@ func (m *Manager) donor(ctx context.Context, s quorum.Peer) (string, error) {
 	out, err := skerrypb.NewManagerClient(conn).CheckpointMetadata(ctx,
 		&skerrypb.CheckpointMetadataRequest{GroupRank: uint32(m.cfg.GroupRank)})
 	if err != nil {
-		return "", fmt.Errorf("ask %s at %s: %w", s.ReplicaID, s.Address, replica.FromStatus(err))
+		return "", fmt.Errorf("ask %s at %s: %w", s.ReplicaID, s.Address, wire.FromStatus(err)) // another's end is not this one's
 	}
 	return out.GetMetadata(), nil
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // leftWithMixture has all that were ahead of z die between its copy of their state and
-// its heal, while it is in its forward pass, with parts of both states in its tensors.
+// the end of its heal, while it is in its forward pass, or where it copied in place waits for the
+// heal, with parts of both states in its tensors.
 // n comes then, and the two are left: they go on from z's own state. z alone begins
 // where start says; tune and each are of every replica. A z that copied in place has no
 // state of its own any more: it says so, and is started again.
@@ -44,8 +45,18 @@ func leftWithMixture(t *testing.T, inPlace bool, start manager.Start, tune func(
 			}
 		}
 		z := w.replica("z", 2, 1, slow).start()
-		if !w.within(time.Minute, "z computes", func() bool { return z.ranks[0].at() == stageStarted }) {
+		mixed := func() bool { return z.ranks[0].at() == stageStarted }
+		if inPlace {
+			mixed = func() bool { return z.ranks[0].m.QuorumID() != 0 && z.ranks[0].m.IsHealing() }
+		}
+		if !w.within(time.Minute, "z computes, or heals", mixed) {
 			return
+		}
+		var ended error // of z; guarded by the world's book
+		w.onExit = func(p *proc, err error) {
+			if p == z.ranks[0] {
+				ended = err
+			}
 		}
 		a.kill()
 		b.kill()
@@ -54,10 +65,8 @@ func leftWithMixture(t *testing.T, inPlace bool, start manager.Start, tune func(
 		n := w.replica("n", 3, 1, fresh).start()
 		w.within(time.Minute, "z and n are in one quorum", func() bool {
 			id := n.ranks[0].m.QuorumID()
-			return id != 0 && id == z.ranks[0].m.QuorumID()
+			return id != 0 && id == z.ranks[0].m.QuorumID() || !z.ranks[0].alive()
 		})
-		var ended error // of z; guarded by the world's book
-		w.onExit = func(_ *proc, err error) { ended = err }
 		close(left)
 		if inPlace {
 			if !w.within(time.Minute, "z has ended", func() bool { return !z.ranks[0].alive() }) {

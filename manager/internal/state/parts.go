@@ -141,7 +141,7 @@ func (s *Parts) Incoming(of Captured, overwrite bool, progress func(int64)) (*In
 // Install makes v, which has come with meta, the live tensors' bytes, and tells
 // the parts. It belongs to the trainer's goroutine.
 func (s *Parts) Install(in *Incoming, v checkpoint.Version, meta map[string]string) (Own, error) {
-	own, err := parseOwn(meta)
+	own, err := ParseOwn(meta)
 	if err != nil {
 		return own, err
 	}
@@ -175,8 +175,8 @@ func under[T any](all map[string]T, prefix string) map[string]T {
 	return part
 }
 
-// parseOwn reads the Manager's own part, as a peer sent it.
-func parseOwn(meta map[string]string) (Own, error) {
+// ParseOwn reads the Manager's own part, as a peer sent it.
+func ParseOwn(meta map[string]string) (Own, error) {
 	var own Own
 	n, err := strconv.ParseInt(meta[ownBatches], 10, 64)
 	if err != nil || n < 0 {

@@ -74,6 +74,10 @@ func TestFromEnv(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	t.Setenv("TORCHELASTIC_RESTART_COUNT", "3")
+	if c = (Config{}); c.FromEnv() != nil || c.GroupStore != "[::1]:29500/attempt_3" {
+		t.Errorf("GroupStore = %q, want one of each start of torchrun's workers", c.GroupStore)
+	}
 	for _, none := range []string{",", " "} { // it must not pass for another one that is set
 		t.Setenv("SKERRY_LIGHTHOUSE", none)
 		want := fmt.Sprintf("SKERRY_LIGHTHOUSE = %q, want the address of at least one lighthouse server", none)

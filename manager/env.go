@@ -19,7 +19,7 @@ import (
 //	SKERRY_JOB                                   Job
 //	REPLICA_GROUP_ID                             ReplicaID
 //	RANK, WORLD_SIZE                             GroupRank, GroupWorldSize
-//	MASTER_ADDR, MASTER_PORT                     GroupStore (with WORLD_SIZE > 1)
+//	MASTER_ADDR, MASTER_PORT                     GroupStore (with WORLD_SIZE > 1), TORCHELASTIC_RESTART_COUNT its prefix
 //	SKERRY_STEP_TIMEOUT, else TORCHFT_TIMEOUT_SEC  StepTimeout: "90s", "2m"; torchft's in seconds
 //	SKERRY_HEAL_TIMEOUT                          HealTimeout
 //	SKERRY_PARITY_EVERY, SKERRY_PARITY_WHOLE     ParityEvery, ParityWhole (true or false)
@@ -57,6 +57,9 @@ func (c *Config) FromEnv() error {
 			host = "[" + host + "]"
 		}
 		c.GroupStore = host + ":" + port
+		if n := os.Getenv("TORCHELASTIC_RESTART_COUNT"); n != "" { // torchrun's store outlives its workers
+			c.GroupStore += "/attempt_" + n
+		}
 	}
 	problems = append(problems, env.Bool("SKERRY_PLAIN_GROUP_STORE", &c.PlainGroupStore), c.timeoutsFromEnv(), c.parityFromEnv())
 	if c.Listen == "" {

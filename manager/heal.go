@@ -92,8 +92,8 @@ func (m *Manager) healIfBehind(ctx context.Context, r *request) error {
 	h := &healing{
 		position: a.Max, quorumID: a.QuorumID, sources: a.Sources, began: time.Now(), done: make(chan struct{}),
 	}
-	// With HealInPlace StartQuorum waits, and nobody reads the tensors. (What is computed beside a heal
-	// counts for nothing, and the members wait for its end either way.)
+	// With HealInPlace StartQuorum waits, and no forward pass reads the tensors. (What is computed beside a
+	// heal counts for nothing, and the members wait for its end either way.)
 	h.direct = m.cfg.HealInPlace && m.mu.attempt.waiting
 	before := r.sync || a.ParticipantRank >= 0 || h.direct
 	h.beside = !before

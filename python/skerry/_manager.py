@@ -80,7 +80,7 @@ _told_environment = set()
 
 def _environment():
     """The variables that the library reads, as they are now. One that is no more is None."""
-    now = {k: v for k, v in os.environ.items() if k.startswith(("SKERRY_", "TORCHFT_", "MASTER_")) or k in ("REPLICA_GROUP_ID", "RANK", "WORLD_SIZE")}
+    now = {k: v for k, v in os.environ.items() if k.startswith(("SKERRY_", "TORCHFT_", "MASTER_")) or k in ("REPLICA_GROUP_ID", "RANK", "WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT")}
     gone = {k: None for k in _told_environment - now.keys()}
     _told_environment.update(now)
     return {**gone, **now}

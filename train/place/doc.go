@@ -9,7 +9,11 @@
 // A job in which each process is a replica, and one that is started for each replica:
 //
 //	manager.Config{Job: p.Job, ReplicaID: fmt.Sprintf("replica-%d", p.Rank)}
-//	manager.Config{ReplicaID: name, GroupRank: p.Rank, GroupWorldSize: p.WorldSize, GroupStore: p.Master()}
+//	if p.Rank == 0 && !p.AgentStore { // torchrun's agent serves one, the others' launchers do not
+//		s, err := store.NewServer(store.ServerConfig{Listen: p.Master(), Open: true}) // as open as torchrun's
+//		go s.Run(ctx)                                                                 // until the last rank has ended
+//	}
+//	manager.Config{ReplicaID: name, GroupRank: p.Rank, GroupWorldSize: p.WorldSize, GroupStore: p.GroupStore()}
 //
 // # Launchers
 //

@@ -52,9 +52,12 @@ type Place struct {
 	AgentStore bool
 }
 
-// Master is MasterAddr and MasterPort as "host:port": manager.Config.GroupStore, where a
-// store is served there.
+// Master is MasterAddr and MasterPort as "host:port".
 func (p Place) Master() string { return net.JoinHostPort(p.MasterAddr, strconv.Itoa(p.MasterPort)) }
+
+// GroupStore is manager.Config.GroupStore: Master, with a prefix for each start, since a store
+// may outlive the processes. Without AgentStore rank 0 serves it, see Usage.
+func (p Place) GroupStore() string { return p.Master() + "/attempt_" + strconv.Itoa(p.Restart) }
 
 // Method is dist.InitConfig.Method: how all processes of the job meet, with rank and size.
 func (p Place) Method() string {

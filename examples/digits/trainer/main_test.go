@@ -12,14 +12,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/internal/testkit"
-	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 )
 
@@ -94,17 +92,11 @@ func TestLighthouseUnreachable(t *testing.T) {
 	}
 }
 
-// patient are the rules of tests in which no step may be lost: a trainer may have to wait for a
-// processor longer than a dead one is waited for.
-func patient(c *lighthouse.Config) {
-	c.Rules.HeartbeatTimeout, c.Rules.SuspectAfter = 20*time.Second, 10*time.Second
-}
-
 // Two trainers by one index: the second one is told, and the first goes on as
 // if nothing had been.
 func TestIndexTaken(t *testing.T) {
 	t.Parallel()
-	house := lighthousetest.Start(t, patient)
+	house := lighthousetest.Start(t, lighthousetest.Patient)
 	flags := []string{"-lighthouse", house.Addr, "-replicas=1", "-steps=150", "-step-time=20ms", "-linger=0"}
 	first := start(t, flags...)
 	first.Says("step 50: ", 0)
@@ -221,7 +213,7 @@ var endLine = regexp.MustCompile(`step [34]00: test accuracy ([0-9.]+), sha256 (
 // the same, to the last one too.
 func TestSignalsDrain(t *testing.T) {
 	t.Parallel()
-	house := lighthousetest.Start(t, patient)
+	house := lighthousetest.Start(t, lighthousetest.Patient)
 	var all []*testkit.Program
 	for i := range 3 {
 		all = append(all, start(t, "-lighthouse", house.Addr, "-replicas=3", fmt.Sprint("-index=", i), "-steps=100000", "-step-time=20ms"))

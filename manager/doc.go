@@ -123,7 +123,8 @@
 // cannot go on: ctx ended, evicted (ErrEvicted), refused for good (ErrRefused),
 // no lighthouse at all (ErrUnreachable), too many discarded steps in a row
 // (ErrMaxRetries), drained (ErrDrained), another rank of the replica is gone
-// (ErrRankLost), a state that does not fit (*safetensors.MismatchError). A loop that
+// (ErrRankLost), states that differ, if that is to end it (ErrDiffered), a state in part
+// overwritten (ErrStateLost), no peer in reach (ErrAstray), a state that does not fit (*safetensors.MismatchError). A loop that
 // forgets ShouldCommit gets ErrStepOpen from StartQuorum.
 //
 // # Goroutines

@@ -28,7 +28,7 @@ func (m *Manager) StartQuorum(ctx context.Context) error {
 // replicas still have different states, it waits for the quorum, the group and
 // the heal. In the first quorum of a process it first copies what it can of the
 // others' state, while they go on, if a quorum stands; then the heal comes beside
-// its first step, unless Config.Sync is set.
+// its first step, unless Config.Sync or Config.HealInPlace is set.
 //
 // Called again before ShouldCommit it begins the step anew, without the errors that
 // were reported for it, and waits again if the first call gave up waiting. If
@@ -36,8 +36,8 @@ func (m *Manager) StartQuorum(ctx context.Context) error {
 // ctx has ended, and returns ErrStepOpen; the next call begins a step.
 //
 // It blocks on Run having been called, then as said above; ctx ends it. Errors:
-// ErrStepOpen, ErrDrained, ErrEvicted, ErrRefused, ErrRankLost, ErrStateLost,
-// ErrUnreachable, ErrClosed, *safetensors.MismatchError, what a load callback returned, ctx's cause.
+// ErrStepOpen, ErrDrained, ErrEvicted, ErrRefused, ErrAstray, ErrRankLost, ErrDiffered, ErrMaxRetries,
+// ErrStateLost, ErrUnreachable, ErrClosed, *safetensors.MismatchError, what a load callback returned, ctx's cause.
 func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 	defer m.enter()()
 	m.lend()

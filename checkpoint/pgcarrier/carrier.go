@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -30,8 +31,10 @@ type Config struct {
 	// one kind, and take tensors in host memory.
 	Open func() (pg.Backend, error)
 
-	// Host is where the store of a donor's group listens, at a free port; empty means
-	// 127.0.0.1. Advertise is the host that targets dial, if it is not Host.
+	// Host is where the store of a donor's group listens, at a free port; empty means every
+	// interface if there is an Advertise, else 127.0.0.1. Advertise is the host that targets dial, if it is
+	// not Host; the donor dials it, too, where Host is every interface: what it tells of itself then is what
+	// others reach.
 	Host, Advertise string
 
 	// TLS encrypts the store, and the group where its backend can; nil: both are plain. All
@@ -56,7 +59,9 @@ func New(cfg Config) (*Carrier, error) {
 	if cfg.Timeout < 0 {
 		return nil, fmt.Errorf("pgcarrier: Timeout = %v, want 0 or more", cfg.Timeout)
 	}
-	cfg.Host = cmp.Or(cfg.Host, "127.0.0.1")
+	if cfg.Advertise == "" {
+		cfg.Host = cmp.Or(cfg.Host, "127.0.0.1")
+	}
 	cfg.Timeout = cmp.Or(cfg.Timeout, 5*time.Second)
 	return &Carrier{cfg: cfg}, nil
 }
@@ -69,15 +74,19 @@ func (c *Carrier) Offer(secret []byte) (checkpoint.CarrierEnd, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("open the store of a heal: %w", err)
 	}
-	address := server.Addr()
+	own := server.Addr()
+	address := own
 	if host := c.cfg.Advertise; host != "" {
 		_, port, err := net.SplitHostPort(address)
 		if err != nil {
 			return nil, "", errors.Join(err, server.Close())
 		}
 		address = net.JoinHostPort(host, port)
+		if ip, err := netip.ParseAddr(c.cfg.Host); c.cfg.Host == "" || err == nil && ip.IsUnspecified() {
+			own = address
+		}
 	}
-	e, err := c.end(donorRank, server.Addr(), secret)
+	e, err := c.end(donorRank, own, secret)
 	if err != nil {
 		return nil, "", errors.Join(err, server.Close())
 	}

@@ -189,7 +189,7 @@ class _Reduced(dist._Work):
     def __init__(self, tensor, future):
         super().__init__()
         if future is None:  # it was not begun
-            future = torch.futures.Future()
+            future = torch.futures.Future(devices=[tensor.device] if tensor.device.type != "cpu" else None)
             future.set_result(tensor)
         self.tensor, self._future, self._done, self._event = tensor, future, threading.Event(), None
         future.add_done_callback(lambda _: self._done.set())

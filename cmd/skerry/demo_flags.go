@@ -34,6 +34,7 @@ type demoConfig struct {
 	MinReplicas int
 	Listen      string
 	Backend     string
+	Trainer     string
 	LogDir      string
 	Open        bool // Listen may be one that other hosts reach
 	JSON        bool
@@ -80,6 +81,11 @@ parameters, bit for bit.`,
 					return err
 				}
 			}
+			if c.Trainer == trainerPython {
+				if err := checkPython(cmd.Context()); err != nil {
+					return err
+				}
+			}
 			return runDemo(cmd.Context(), c, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -94,6 +100,7 @@ parameters, bit for bit.`,
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:0", "address of the lighthouse and its dashboard; port 0 takes a free one")
 	guardflags.AddOpen(f, &c.Open)
 	f.StringVar(&c.Backend, "backend", "tcp", "process group backend: tcp, or baby:tcp, which runs it in a child process that is killed, too")
+	f.StringVar(&c.Trainer, "trainer", trainerGo, "go, or python: PyTorch by the package skerry, of the python3 in PATH")
 	f.StringVar(&c.LogDir, "log-dir", "", "existing folder for every process's log; empty: none")
 	f.BoolVar(&c.JSON, "json", false, "print nothing but one JSON object at the end on standard output, progress on standard error")
 	f.IntVar(&c.SkipAllReduce, "skip-allreduce-replica", -1, "replica that applies its own gradients instead of the average, to see it found out; -1: none")
@@ -116,6 +123,10 @@ func (c demoConfig) validate() error {
 	want(c.StepTime >= 0 && c.StepTime <= maxDemoStepTime, "step-time", c.StepTime, "0 to %v", maxDemoStepTime)
 	want(slices.Contains([]int{1, 3, 5}, c.Lighthouses), "lighthouses", c.Lighthouses, "1, 3 or 5")
 	want(c.MinReplicas >= 1 && c.MinReplicas <= max(c.Replicas, 1), "min-replicas", c.MinReplicas, "1 to --replicas = %d", c.Replicas)
+	python := c.Trainer == trainerPython
+	want(python || c.Trainer == trainerGo, "trainer", c.Trainer, "%s or %s", trainerGo, trainerPython)
+	want(!python || c.Backend == "tcp", "backend", c.Backend, "tcp with --trainer python")
+	want(!python || c.SkipAllReduce == -1, "skip-allreduce-replica", c.SkipAllReduce, "-1 with --trainer python")
 	want(slices.Contains(demoBackends(), c.Backend), "backend", c.Backend, "one of: %s", strings.Join(demoBackends(), ", "))
 	want(c.SkipAllReduce >= -1 && c.SkipAllReduce < c.Replicas, "skip-allreduce-replica", c.SkipAllReduce, "-1 to %d", c.Replicas-1)
 	want(c.SkipUntil >= 0 && c.SkipUntil <= c.Steps, "skip-allreduce-until", c.SkipUntil, "0 to --steps = %d", c.Steps)

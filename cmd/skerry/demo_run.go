@@ -181,7 +181,11 @@ func (d *demo) run(ctx context.Context) error {
 // start starts r's next incarnation.
 func (d *demo) start(r *replica) error {
 	*r = replica{worker: r.worker, phase: "starting", step: r.step, loss: r.loss}
-	return d.spawn(trainerWorker, &r.worker, d.args(&r.worker))
+	kind := trainerWorker
+	if d.cfg.Trainer == trainerPython {
+		kind = pythonWorker
+	}
+	return d.spawn(kind, &r.worker, d.args(&r.worker))
 }
 
 // spawn starts the next incarnation of w, whose events and end come to the inbox.

@@ -23,6 +23,7 @@ import (
 // The names under which this binary is re-executed.
 const (
 	trainerWorker    = "demo-trainer"
+	pythonWorker     = "demo-trainer-python"
 	lighthouseWorker = "demo-lighthouse"
 )
 

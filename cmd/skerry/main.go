@@ -36,6 +36,7 @@ func registerBackends() error {
 // registerWorkers names what this binary can be re-executed as.
 func registerWorkers() {
 	spawn.Register(trainerWorker, asWorker(train))
+	spawn.Register(pythonWorker, asWorker(trainInPython))
 	spawn.Register(lighthouseWorker, asWorker(serveLighthouse))
 	spawn.Register(bench.WorkerAllReduce, bench.AllReduceWorker)
 	spawn.Register(bench.WorkerLighthouse, bench.LighthouseWorker)

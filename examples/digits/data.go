@@ -38,6 +38,10 @@ func (d *Dataset) add(from *Dataset, i int) {
 	d.Labels = append(d.Labels, from.Labels[i])
 }
 
+// Raw is the embedded data: lines of 64 pixels of 0 to 16 and a label, compressed by gzip. It is not to
+// be written to.
+func Raw() []byte { return embedded }
+
 // Load reads the embedded data, shuffles it by seed, and keeps the last fifth
 // for testing.
 func Load(seed uint64) (train, test *Dataset, err error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -158,7 +159,7 @@ func (l *Library) config(s *managerText, t *trainer) (manager.Config, error) {
 
 // event keeps what happened until the trainer asks.
 func (t *trainer) event(e manager.Event) {
-	s, err := text(map[string]any{"type": fmt.Sprintf("%T", e)[len("manager."):], "text": e.String()})
+	s, err := text(map[string]any{"type": fmt.Sprintf("%T", e)[len("manager."):], "text": e.String(), "data": fieldsOf(e)})
 	if err != nil {
 		return // strings marshal
 	}
@@ -170,7 +171,24 @@ func (t *trainer) event(e manager.Event) {
 	t.mu.events = append(t.mu.events, s)
 }
 
-// NextEvent is the oldest event that the trainer has not heard, as JSON with type and text;
+// fieldsOf are an event's fields by their names; errors are text, "" for none, and times nanoseconds.
+func fieldsOf(e manager.Event) map[string]any {
+	v, fields := reflect.ValueOf(e), make(map[string]any)
+	for i := range v.NumField() {
+		x := v.Field(i).Interface()
+		if v.Type().Field(i).Type == reflect.TypeFor[error]() {
+			text := ""
+			if err, ok := x.(error); ok {
+				text = err.Error()
+			}
+			x = text
+		}
+		fields[v.Type().Field(i).Name] = x
+	}
+	return fields
+}
+
+// NextEvent is the oldest event that the trainer has not heard, as JSON with type, text and data;
 // "": none.
 func (l *Library) NextEvent(h int64) (string, error) {
 	t, err := get[*trainer](l.t, h)

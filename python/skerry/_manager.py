@@ -75,6 +75,15 @@ class _ManagedGroup(Group):
         self._futures.stop()
 
 
+class Event(str):
+    """What has happened, as text. data: its fields; times are nanoseconds."""
+
+    def __new__(cls, event):
+        self = super().__new__(cls, event["text"])
+        self.data = event["data"]
+        return self
+
+
 _told_environment = set()
 
 
@@ -450,7 +459,7 @@ class Manager:
         if self._on_event is None:
             return
         while (event := _lib.manager_event(self._handle)) is not None:
-            self._on_event(event["type"], event["text"])
+            self._on_event(event["type"], Event(event))
 
     def _check_failed(self):
         if self._failed:

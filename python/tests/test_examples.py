@@ -1,7 +1,10 @@
 """The other examples, as users start them."""
 
+import json
 import os
 import socket
+import subprocess
+import sys
 import textwrap
 
 import trainers
@@ -38,3 +41,14 @@ def test_fsdp2_inside_of_replicas(replica, tmp_path):
     for r in made:
         r.end()
     assert trainers.same_after_each_step(made) == 30
+
+
+def test_the_demo(skerry_binary):
+    """`skerry demo --trainer python`, with kills: the report says that all went well."""
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    args = ["--trainer", "python", "--replicas", "2", "--steps", "80", "--kill-every", "30", "--step-time", "20ms", "--json"]
+    done = subprocess.run([skerry_binary, "demo", *args], env=dict(os.environ, PATH=path), capture_output=True, text=True, timeout=trainers.PATIENCE)
+    assert done.returncode == 0, done.stderr[-2000:]
+    report = json.loads(done.stdout)
+    assert report["parity"] and report["steps"] == 80 and report["kills"] >= 1
+    assert report["test_accuracy"] > 0.7

@@ -1,7 +1,8 @@
 // Package localsgd trains replicas that reduce once in many inner steps instead of in
 // each: LocalSGD, DiLoCo, and streaming DiLoCo.
 //
-//	LocalSGD  after Every inner steps the parameters are averaged
+//	LocalSGD  after Every inner steps the parameters are averaged; quantised, what they have
+//	          come away from the global ones
 //	DiLoCo    after Every inner steps an outer optimizer takes the average of what the
 //	          replicas have come away from the global parameters for a gradient
 //	streaming the model is cut into fragments, which are synchronised in turn, beside
@@ -62,7 +63,9 @@
 //
 // # Commit
 //
-//	LocalSGD  global = average; live = global
+//	LocalSGD  global = average; live = global. Under Reduction.Quantize global = global −
+//	          average of global − live, which is the same but for rounding: the parameters
+//	          themselves in eight bits would lose small updates in every round
 //	DiLoCo    global = outer step with the average of global − live; live = global
 //	  Alpha   live = global + Alpha·(live − global), element by element; after a heal in
 //	          that round live = global

@@ -58,8 +58,9 @@
 // pg/baby.Backend copies nothing on its way to the child. Ready copies gradients in and
 // Reduce out, unless they are Views. Gradients on a device are Views of memory that
 // Alloc makes there (for CUDA: nccl.Device.Alloc and tensor.OnDevice); AllReduce takes
-// them, and hooks of the user's; Compress, PowerSGD and Weigh want host memory, and fail the
-// step with an error that says so. A step allocates nothing in steady state, over a
+// them, and hooks of the user's, for which the plan of a step goes by memory of Alloc's on the
+// device, so that the group needs no backend for the host. Compress, PowerSGD and Weigh want host
+// memory, and fail the step with an error that says so. A step allocates nothing in steady state, over a
 // backend that gives the memory of ops back.
 //
 // # Uneven batches

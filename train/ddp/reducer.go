@@ -74,6 +74,9 @@ func New(m Manager, params []Param, o Options) (*Reducer, error) {
 		return nil, fmt.Errorf("ddp: %w", err)
 	}
 	r.plan = newPlan(n, fingerprint(r.extents, o.limits()))
+	if err := r.allocatePlan(); err != nil {
+		return nil, fmt.Errorf("ddp: %w", err)
+	}
 	r.saved = make([]int32, 1+n)
 	r.arrange(reversed(n))
 	r.save(false, r.order)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
@@ -170,5 +171,34 @@ func TestPlanIsRefused(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "allocate the plan: floats only") {
 		t.Errorf("New: %v, want Alloc's error", err)
+	}
+}
+
+// TestWeighOnADeviceAborts: a rank whose gradients cannot be weighed ends the step on the others too,
+// of which one may have nothing to weigh, as it has all samples.
+func TestWeighOnADeviceAborts(t *testing.T) {
+	t.Parallel()
+	err := aloneWorld(t).Try(func(ctx context.Context, rank int, g *pg.Group) error {
+		red, err := ddp.New(ddp.Over(g), shapes(tensor.Float32), ddp.Options{Views: true, Alloc: onFake})
+		if err != nil {
+			return err
+		}
+		red.Weigh(4*(1-rank), 4)
+		for i := range 3 {
+			red.Ready(i)
+		}
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		err = red.Reduce(ctx)
+		if rank == 0 && (!errors.Is(err, pg.ErrAborted) || errors.Is(err, context.DeadlineExceeded)) {
+			return fmt.Errorf("got %w, want ErrAborted before the deadline", err)
+		}
+		if rank == 1 && (err == nil || !strings.Contains(err.Error(), `weigh "a" on cuda:0`)) {
+			return fmt.Errorf("got %w, want the first gradient's name", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

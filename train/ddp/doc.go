@@ -73,8 +73,9 @@
 //
 // An op that fails is reported to the manager, and the step is discarded; no
 // method returns it. Over a plain group (Over) Reduce returns it. An
-// error of a hook, or a plan of another model, aborts the group as well: the other ranks may wait for
-// ops that will not come. Ready waits for no peer; Reduce does, until the ops are
+// error of a hook, a plan of another model or one that cannot be copied, and a gradient that
+// cannot be weighed abort the group as well, in Reduce: the other ranks may wait for ops that will
+// not come. Ready waits for no peer; Reduce does, until the ops are
 // done, fail, or ctx ends.
 //
 // A Reducer, and its hook, is owned by the trainer's goroutine, but for the callbacks of

@@ -165,7 +165,11 @@ func (r *Reducer) put(i int) {
 	switch {
 	case r.options.Views && r.step.weight.share() == 1:
 	case part.Device() != tensor.CPU():
-		r.step.err = fmt.Errorf("weigh %q on %v, want host memory", r.params[i].Name, part.Device())
+		s := &r.step
+		s.abort = true // its bucket will not start here, and may elsewhere
+		if s.err == nil {
+			s.err = fmt.Errorf("weigh %q on %v, want host memory", r.params[i].Name, part.Device())
+		}
 	default:
 		r.step.weight.copy(part, r.params[i].Grad, &r.one)
 	}

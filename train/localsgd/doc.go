@@ -61,6 +61,15 @@
 // lent. What the loop registers besides, as a sampler's cursor, moves after a Step that
 // returned true, or the step that it counts: before the next Begin.
 //
+// # Samples
+//
+// A sampler whose cursor moves in commits, as train/sampler.Elastic, deals out a round at once: one
+// Next, of the samples of all its inner steps, after Begin and the manager's WaitParticipants, and the
+// loop cuts the share; the second example has all of it. A Next in every inner step would deal the
+// same samples out each time. A round that has asked who takes part is discarded when the death
+// of a replica leaves it to others, even if nothing of it was reduced. Replicas count for
+// the same in an average, though shares of an epoch's last round may differ by a sample.
+//
 // # Commit
 //
 //	LocalSGD  global = average; live = global. Under Reduction.Quantize global = global −

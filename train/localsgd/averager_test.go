@@ -378,9 +378,10 @@ func TestDone(t *testing.T) {
 						return err
 					}
 				}
+				moves := m.moves
 				committed, err := d.Step(ctx)
-				if err != nil || committed || m.step != 9 || d.Rounds() != 5 {
-					return fmt.Errorf("committed %t, step %d, %d rounds: %w", committed, m.step, d.Rounds(), err)
+				if !errors.Is(err, localsgd.ErrDone) || committed || m.step != 9 || m.moves != moves || d.Rounds() != 5 {
+					return fmt.Errorf("committed %t, step %d, %d rounds: %w, want ErrDone", committed, m.step, d.Rounds(), err)
 				}
 				if !reflect.DeepEqual(before, a.sizes.globals(d.State())) {
 					return errors.New("rounds beyond the last have changed the global parameters")

@@ -22,8 +22,8 @@ type Config struct {
 	// too high lets replicas part so far that their average is worse than each of them.
 	Every int
 
-	// Rounds is how many rounds there are: those beyond change nothing, on any replica. 0
-	// means no end.
+	// Rounds is how many rounds there are: those beyond change nothing, on any replica, and
+	// Step returns ErrDone. 0 means no end.
 	Rounds int64
 
 	Reduction Reduction
@@ -51,7 +51,7 @@ type DiLoCoConfig struct {
 	Every int
 
 	// Rounds is how many rounds there are, each of one fragment: those beyond change
-	// nothing, on any replica. 0 means no end.
+	// nothing, on any replica, and Step returns ErrDone. 0 means no end.
 	Rounds int64
 
 	// Outer is the optimizer of the global parameters.

@@ -122,7 +122,7 @@
 //
 // What goes wrong in a round discards it, and is reported to the manager. Begin, Step and
 // Idle return an error only when training cannot go on: those of StartQuorum and
-// ShouldCommit, wrapped.
+// ShouldCommit, wrapped; and Step ErrDone once all rounds are through.
 //
 // # Threads
 //

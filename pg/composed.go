@@ -169,6 +169,9 @@ func (c *Composed) Size() int { return c.size }
 // Roster tells who takes part, by the ranks of the group below: without Managed all.
 func (c *Composed) Roster() Roster { return c.roster }
 
+// Epoch is that of the group: ranks of Roster are the same processes in verbs of one epoch alone.
+func (c *Composed) Epoch() Epoch { return c.epoch }
+
 // Do runs an op of the verb. Unlike a verb of one op it also returns what a decorator
 // keeps from the caller: the memory of an op that failed would be taken for what a
 // peer sent. In a group that has a backend for a device alone, the op's host tensors go

@@ -153,6 +153,7 @@ var testsMayImport = map[string][]string{
 	"checkpoint/durable/s3": {"checkpoint", "quorum", "tensor"},
 
 	"train/ddp":       {"train/ddp/powersgd"},
+	"train/localsgd":  {"manager", "train/sampler"}, // an example has both
 	"manager/torchft": {"lighthouse"},
 	"train/place":     {"dist", "tensor"},
 

@@ -22,7 +22,7 @@ var symbolSign = regexp.MustCompile(`^[a-z0-9]+(/[a-z0-9]+)*(\.[A-Z][A-Za-z0-9]*
 
 // trainersErrors are the packages whose errors a trainer meets.
 var trainersErrors = []string{
-	"manager", "pg", "pg/tcp", "pg/baby", "dist", "checkpoint", "checkpoint/durable", "train/ddp", "train/paramserver", "train/spawn",
+	"manager", "pg", "pg/tcp", "pg/baby", "dist", "checkpoint", "checkpoint/durable", "train/ddp", "train/localsgd", "train/paramserver", "train/spawn",
 }
 
 // TestUsersPages: the symbols that users' pages name exist, and no error of a trainer is

@@ -43,6 +43,9 @@ func (r *Reducer) agree(ctx context.Context) {
 
 // follows takes up the plan that has come.
 func (r *Reducer) follows() error {
+	if err := r.plan.fetch(); err != nil {
+		return err
+	}
 	if err := r.plan.check(); err != nil {
 		return err
 	}

@@ -58,9 +58,10 @@
 // pg/baby.Backend copies nothing on its way to the child. Ready copies gradients in and
 // Reduce out, unless they are Views. Gradients on a device are Views of memory that
 // Alloc makes there (for CUDA: nccl.Device.Alloc and tensor.OnDevice); AllReduce takes
-// them, and hooks of the user's; Compress, PowerSGD and Weigh want host memory, and fail the
-// step with an error that says so. A step allocates nothing in steady state, over a
-// backend that gives the memory of ops back.
+// them, and hooks of the user's, for which the plan of a step goes by memory of Alloc's on the
+// device, so that the group needs no backend for the host; PostLocal takes them too. Compress,
+// PowerSGD and Weigh want host memory, and fail the step with an error that says so. A step
+// allocates nothing in steady state, over a backend that gives the memory of ops back.
 //
 // # Uneven batches
 //
@@ -70,11 +71,12 @@
 //
 // # Errors
 //
-// An op that fails is reported to the manager, and the step is discarded; no
-// method returns it. Over a plain group (Over) Reduce returns it. An
-// error of a hook, or a plan of another model, aborts the group as well: the other ranks may wait for
-// ops that will not come. Ready waits for no peer; Reduce does, until the ops are
-// done, fail, or ctx ends.
+// An op that fails, and what a step is found to lack (*UnusedError and its like), is reported to the
+// manager, and the step is discarded; under a manager Reduce returns an error only when ctx has
+// ended. Over a plain group (Over) it returns the step's first error. An error of a hook, a plan of
+// another model or one that cannot be copied, and a gradient that cannot be weighed abort the group
+// as well, in Reduce: the other ranks may wait for ops that will not come. Ready waits for no peer;
+// Reduce does, until the ops are done, fail, or ctx ends.
 //
 // A Reducer, and its hook, is owned by the trainer's goroutine, but for the callbacks of
 // states, which a manager calls from another between StartQuorum and ShouldCommit. It does not touch gradients

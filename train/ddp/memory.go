@@ -28,6 +28,29 @@ func (r *Reducer) allocate() error {
 	return nil
 }
 
+// allocatePlan makes memory for the plan where all buckets are, if that is a device: the group
+// need have no backend for the host then.
+func (r *Reducer) allocatePlan() error {
+	if !r.planned || len(r.arenas) == 0 {
+		return nil
+	}
+	for _, arena := range r.arenas {
+		if arena.Device() == tensor.CPU() {
+			return nil // the group has a backend for the host
+		}
+	}
+	n := len(r.plan.words)
+	t, err := r.options.Alloc(tensor.Int32, n)
+	if err != nil {
+		return fmt.Errorf("allocate the plan: %w", err)
+	}
+	if t.DType() != tensor.Int32 || t.Len() != n || !t.Contiguous() || t.Device() == tensor.CPU() {
+		return fmt.Errorf("made %v by Alloc, want %d elements of int32 on the device", t, n)
+	}
+	r.plan.there = t
+	return nil
+}
+
 // arrange fills the buckets in an order.
 func (r *Reducer) arrange(order []int) {
 	r.order = order

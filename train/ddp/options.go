@@ -73,7 +73,8 @@ type Options struct {
 
 	// Alloc makes the memory of buckets and hooks, at most once for each dtype and for
 	// each bucket that a hook has; nil: tensor.New. A backend's own, as that of a
-	// pg/baby.Backend, saves a copy; one that makes device memory needs Views.
+	// pg/baby.Backend, saves a copy; one that makes device memory needs Views. If all buckets
+	// are on a device, it makes the plan's int32 words there as well, once.
 	Alloc func(dtype tensor.DType, shape ...int) (tensor.Tensor, error)
 
 	// Log gets the settings at debug level Info, and what Stats says of each step at

@@ -161,7 +161,7 @@ func TestDeviceBuckets(t *testing.T) {
 		want  string
 	}{
 		"average": {},
-		"weighed": {weigh: true, want: "weigh \"a\" on cuda:0, want host memory"},
+		"weighed": {weigh: true, want: "weigh \"c\" on cuda:0, want host memory"},
 		"half":    {hook: must(ddp.NewCompress(tensor.Float16, nil)), want: "convert"},
 		"low rank": {hook: must(powersgd.New(shapes(tensor.Float32), powersgd.Config{})),
 			want: "bucket on cuda:0, want host memory"},

@@ -14,10 +14,12 @@ import (
 // the same on all that take part, whatever each of them held before: a newcomer that has
 // the state of none of them, one that is healed beside the step, a spare.
 type plan struct {
-	words []int32 // what is broadcast; nothing else writes to it between two steps
-	seen  []bool  // scratch of read
-	mark  uint32  // fingerprint
-	op    pg.Pending
+	words  []int32       // what is broadcast; nothing else writes to it between two steps
+	there  tensor.Tensor // the words on a device, for a group that may take no others; else none
+	failed error         // of the copy to there
+	seen   []bool        // scratch of read
+	mark   uint32        // fingerprint
+	op     pg.Pending
 }
 
 // The words of a plan, before the order.
@@ -49,14 +51,37 @@ func (p *plan) write(order []int, rebuilt bool, phase int64) {
 	}
 }
 
-// start broadcasts it.
+// start broadcasts it. Of a plan that cannot be copied to its device it starts nothing: fetch
+// has the error.
 func (p *plan) start(g *pg.Group) {
 	t := tensor.Of(p.words)
+	if mem, at := p.there.Memory(); mem != nil {
+		if p.failed = mem.CopyFromHost(at, t.Bytes()); p.failed != nil {
+			return
+		}
+		t = p.there
+	}
 	p.op.Start(g, pg.Op{Kind: pg.KindBroadcast, Root: 0}, t, t)
 }
 
 // wait waits for the first participant's.
 func (p *plan) wait(ctx context.Context) error { return p.op.Wait(ctx) }
+
+// fetch brings the words from their device, once the broadcast is through.
+func (p *plan) fetch() error {
+	mem, at := p.there.Memory()
+	if mem == nil {
+		return nil
+	}
+	err := p.failed
+	if err == nil {
+		err = mem.CopyToHost(tensor.Of(p.words).Bytes(), at)
+	}
+	if err != nil {
+		return fmt.Errorf("copy the plan on %v: %w", mem.Device(), err)
+	}
+	return nil
+}
 
 // check refuses what no Reducer of this model sends.
 func (p *plan) check() error {

@@ -87,10 +87,8 @@ func (p *PostLocal) Average(ctx context.Context, g *pg.Group, tensors ...tensor.
 	if last < 0 || last%p.cfg.Period != 0 {
 		return false, nil
 	}
-	for i, t := range tensors {
-		if err := g.AllReduce(ctx, t, tensor.Avg); err != nil {
-			return true, fmt.Errorf("average tensor %d of %d: %w", i, len(tensors), err)
-		}
+	if i, err := inFlight(ctx, g, pg.Op{Kind: pg.KindAllReduce, Reduce: tensor.Avg}, tensors); err != nil {
+		return true, fmt.Errorf("average tensor %d of %d: %w", i, len(tensors), err)
 	}
 	return true, nil
 }

@@ -60,12 +60,30 @@ func averaged(all [][][]float32, sum bool) [][]float32 {
 	return out
 }
 
+// orthonormal makes the columns of a matrix orthonormal, by Gram-Schmidt.
+func orthonormal(p [][]float32) {
+	n, rank := len(p), len(p[0])
+	for j := range rank {
+		norm := float32(math.Sqrt(float64(strands(n, func(i int) float32 { return p[i][j] * p[i][j] }))))
+		for i := range n {
+			p[i][j] /= norm
+		}
+		for k := j + 1; k < rank; k++ {
+			by := strands(n, func(i int) float32 { return p[i][j] * p[i][k] })
+			for i := range n {
+				p[i][k] += float32(-by * p[i][j])
+			}
+		}
+	}
+}
+
 // step is one step: grads by rank, and each rank's share of a weighed one, or none.
 func (x *naive) step(grads [][]float32, shares []float64) []float32 {
 	unit := float32(1)
 	if shares != nil {
 		unit = 1 / float32(len(grads))
 	}
+	orthonormal(x.q)
 	work := make([][]float32, len(grads))
 	lefts, rights := make([][][]float32, len(grads)), make([][][]float32, len(grads))
 	for r := range grads {
@@ -87,18 +105,7 @@ func (x *naive) step(grads [][]float32, shares []float64) []float32 {
 		}
 	}
 	p := averaged(lefts, shares != nil)
-	for j := range x.rank {
-		norm := float32(math.Sqrt(float64(strands(x.n, func(i int) float32 { return p[i][j] * p[i][j] }))))
-		for i := range x.n {
-			p[i][j] /= norm
-		}
-		for k := j + 1; k < x.rank; k++ {
-			by := strands(x.n, func(i int) float32 { return p[i][j] * p[i][k] })
-			for i := range x.n {
-				p[i][k] += float32(-by * p[i][j])
-			}
-		}
-	}
+	orthonormal(p)
 	for r := range grads {
 		rights[r] = rows(x.m, x.rank)
 		for i := range x.n {
@@ -251,6 +258,51 @@ func TestPowerSGDLosesNothing(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPowerSGDInFloat16: what is sent is of the size of the gradients, not of their square, so that
+// float16 holds it for small gradients and for large ones, step after step.
+func TestPowerSGDInFloat16(t *testing.T) {
+	t.Parallel()
+	const ranks, steps = 2, 6
+	for _, sigma := range []float32{1e-4, 1, 1e4} {
+		w := pgtest.MemoryWorld(t, ranks, nil)
+		w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+			grad := make([]float32, 8*10)
+			params := []ddp.Param{{Name: "w", Grad: must(tensor.Of(grad).Reshape(8, 10))}}
+			hook := must(powersgd.New(params, powersgd.Config{MinRate: 1, Rank: 2}))
+			red, err := ddp.New(ddp.Over(g), params, ddp.Options{Hook: must(ddp.NewCompress(tensor.Float16, hook))})
+			if err != nil {
+				return err
+			}
+			for step := range steps {
+				want := ofRankTwo(sigma)
+				for i, v := range want {
+					grad[i] = v * (0.75 + float32(rank)/2) // of which the average is v
+				}
+				red.Ready(0)
+				if err := red.Reduce(ctx); err != nil {
+					return err
+				}
+				for i, v := range want {
+					if lack := math.Abs(float64(grad[i] - v)); !(lack <= 0.02*float64(sigma)) {
+						t.Errorf("sigma %v, step %d, rank %d: element %d is %v, want %v", sigma, step, rank, i, grad[i], v)
+						return g.Barrier(ctx)
+					}
+				}
+			}
+			return g.Barrier(ctx)
+		})
+	}
+}
+
+// ofRankTwo is a matrix of 8 by 10 of rank 2, with elements of sigma at most.
+func ofRankTwo(sigma float32) []float32 {
+	out := make([]float32, 80)
+	for i := range out {
+		out[i] = sigma * (float32(i/10%3)*float32(i%10%4)/6 - float32(i/10%2)/2)
+	}
+	return out
 }
 
 // TestPowerSGDDiscarded: a step that is discarded leaves no trace in the state, and is done

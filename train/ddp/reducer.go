@@ -74,6 +74,9 @@ func New(m Manager, params []Param, o Options) (*Reducer, error) {
 		return nil, fmt.Errorf("ddp: %w", err)
 	}
 	r.plan = newPlan(n, fingerprint(r.extents, o.limits()))
+	if err := r.allocatePlan(); err != nil {
+		return nil, fmt.Errorf("ddp: %w", err)
+	}
 	r.saved = make([]int32, 1+n)
 	r.arrange(reversed(n))
 	r.save(false, r.order)
@@ -162,7 +165,11 @@ func (r *Reducer) put(i int) {
 	switch {
 	case r.options.Views && r.step.weight.share() == 1:
 	case part.Device() != tensor.CPU():
-		r.step.err = fmt.Errorf("weigh %q on %v, want host memory", r.params[i].Name, part.Device())
+		s := &r.step
+		s.abort = true // its bucket will not start here, and may elsewhere
+		if s.err == nil {
+			s.err = fmt.Errorf("weigh %q on %v, want host memory", r.params[i].Name, part.Device())
+		}
 	default:
 		r.step.weight.copy(part, r.params[i].Grad, &r.one)
 	}

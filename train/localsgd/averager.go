@@ -10,6 +10,11 @@ import (
 	"github.com/skerry-ft/skerry/pg"
 )
 
+// ErrDone is returned by Step after the last round, where no round is under way. Leave the loop: a
+// loop that asks the manager's step instead of Done would not end, and learn alone. Idle, in the
+// manager's Finish, takes part in what the others still do.
+var ErrDone = errors.New("localsgd: all rounds are through")
+
 // Manager is what an Averager needs of a *manager.Manager.
 type Manager interface {
 	Steps
@@ -111,12 +116,14 @@ func (a *Averager) Begin(ctx context.Context) error {
 // Step counts an inner step that the live parameters have made. In the last one of a
 // round it ends the round, and returns whether it was committed: see the package comment for
 // what then has become of the live parameters. Else it returns false without
-// blocking. Once Done it does nothing.
+// blocking. A round that is under way when Done comes true, as by a heal in Begin, it counts in
+// and ends like any other, and changes nothing by it.
 //
-// Errors end training: those of StartQuorum and ShouldCommit. The round is discarded then.
+// Errors end training: those of StartQuorum and ShouldCommit, by which the round is discarded; and
+// ErrDone.
 func (a *Averager) Step(ctx context.Context) (committed bool, err error) {
 	if a.Done() && !a.open {
-		return false, nil
+		return false, ErrDone
 	}
 	a.manager.Move()
 	begins := !a.open

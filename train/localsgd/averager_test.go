@@ -282,6 +282,41 @@ func TestQuantisedRounds(t *testing.T) {
 	}
 }
 
+// A round that moves each parameter by far less than a step of eight bits does over the parameters'
+// own range moves it all the same, round after round, by either algorithm.
+func TestSmallUpdatesSurviveQuantising(t *testing.T) {
+	t.Parallel()
+	const rounds, rate = 200, 1e-4
+	for _, f := range []quant.Format{quant.Int8, quant.E4M3} {
+		for name, outer := range map[string]*localsgd.SGD{"LocalSGD": nil, "DiLoCo": {Rate: 1}} {
+			a := algorithm{sizes: sizes{{20}}, every: 1, outer: outer,
+				reduction: localsgd.Reduction{Quantize: &quant.Options{Format: f, Row: 8}}}
+			bare(t, 2).Each(func(ctx context.Context, rank int, g *pg.Group) error {
+				x := a.sizes.fresh()
+				d, err := a.make(&fake{group: g}, x)
+				if err != nil {
+					return err
+				}
+				for range rounds {
+					for i := range x[0][0] {
+						x[0][0][i] += rate * float32(1+i%2) * float32(2*rank) // on average once or twice the rate
+					}
+					if _, err := d.Step(ctx); err != nil {
+						return err
+					}
+				}
+				for i, first := range a.sizes.fresh()[0][0] {
+					want := rounds * rate * float64(1+i%2)
+					if got := float64(x[0][0][i] - first); math.Abs(got-want) > 0.1*want {
+						return fmt.Errorf("%v, %s: element %d has moved by %v, want %v", f, name, i, got, want)
+					}
+				}
+				return nil
+			})
+		}
+	}
+}
+
 // Parameters of 16 bits have a global state in float32, and one that stands still is not
 // moved by what its dtype cannot hold.
 func TestHalves(t *testing.T) {
@@ -343,9 +378,10 @@ func TestDone(t *testing.T) {
 						return err
 					}
 				}
+				moves := m.moves
 				committed, err := d.Step(ctx)
-				if err != nil || committed || m.step != 9 || d.Rounds() != 5 {
-					return fmt.Errorf("committed %t, step %d, %d rounds: %w", committed, m.step, d.Rounds(), err)
+				if !errors.Is(err, localsgd.ErrDone) || committed || m.step != 9 || m.moves != moves || d.Rounds() != 5 {
+					return fmt.Errorf("committed %t, step %d, %d rounds: %w, want ErrDone", committed, m.step, d.Rounds(), err)
 				}
 				if !reflect.DeepEqual(before, a.sizes.globals(d.State())) {
 					return errors.New("rounds beyond the last have changed the global parameters")

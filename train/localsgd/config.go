@@ -22,8 +22,8 @@ type Config struct {
 	// too high lets replicas part so far that their average is worse than each of them.
 	Every int
 
-	// Rounds is how many rounds there are: those beyond change nothing, on any replica. 0
-	// means no end.
+	// Rounds is how many rounds there are: those beyond change nothing, on any replica, and
+	// Step returns ErrDone. 0 means no end.
 	Rounds int64
 
 	Reduction Reduction
@@ -37,7 +37,10 @@ type Reduction struct {
 	// the backend's.
 	BucketBytes int
 
-	// Quantize reduces in eight bits per element; nil means in float32.
+	// Quantize reduces in eight bits per element; nil means in float32. What is quantised is
+	// what the replicas have come away from the global parameters, under LocalSGD too, so that
+	// errors are of the size of a round's updates. In a row of Quantize an update far smaller
+	// than the row's largest is rounded to nothing.
 	Quantize *quant.Options
 }
 
@@ -48,7 +51,7 @@ type DiLoCoConfig struct {
 	Every int
 
 	// Rounds is how many rounds there are, each of one fragment: those beyond change
-	// nothing, on any replica. 0 means no end.
+	// nothing, on any replica, and Step returns ErrDone. 0 means no end.
 	Rounds int64
 
 	// Outer is the optimizer of the global parameters.
@@ -74,7 +77,8 @@ type Param struct {
 
 // settings are what both algorithms come to.
 type settings struct {
-	outer     *SGD // nil: LocalSGD
+	local     bool // LocalSGD, by name
+	outer     *SGD // nil: what is reduced are the live parameters, and the average is the global ones
 	period    int  // inner steps of a round
 	delay     int
 	alpha     float32
@@ -87,7 +91,13 @@ func (c Config) settings() (settings, error) {
 	bad.Want(c.Every >= 1, "Every", c.Every, "1 or more")
 	problems.NotNegative(&bad, "Rounds", c.Rounds)
 	bad.Add(c.Reduction.validate())
-	return settings{period: c.Every, rounds: c.Rounds, reduction: c.Reduction}, bad.Err()
+	s := settings{local: true, period: c.Every, rounds: c.Rounds, reduction: c.Reduction}
+	if c.Reduction.Quantize != nil {
+		// Eight bits span the range of a row. Of parameters they would hold no update below half
+		// a step of that, in any round; what moved since the last round fills them.
+		s.outer = &SGD{Rate: 1}
+	}
+	return s, bad.Err()
 }
 
 func (c DiLoCoConfig) settings(fragments int) (settings, error) {

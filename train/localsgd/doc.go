@@ -1,7 +1,8 @@
 // Package localsgd trains replicas that reduce once in many inner steps instead of in
 // each: LocalSGD, DiLoCo, and streaming DiLoCo.
 //
-//	LocalSGD  after Every inner steps the parameters are averaged
+//	LocalSGD  after Every inner steps the parameters are averaged; quantised, what they have
+//	          come away from the global ones
 //	DiLoCo    after Every inner steps an outer optimizer takes the average of what the
 //	          replicas have come away from the global parameters for a gradient
 //	streaming the model is cut into fragments, which are synchronised in turn, beside
@@ -60,9 +61,20 @@
 // lent. What the loop registers besides, as a sampler's cursor, moves after a Step that
 // returned true, or the step that it counts: before the next Begin.
 //
+// # Samples
+//
+// A sampler whose cursor moves in commits, as train/sampler.Elastic, deals out a round at once: one
+// Next, of the samples of all its inner steps, after Begin and the manager's WaitParticipants, and the
+// loop cuts the share; the second example has all of it. A Next in every inner step would deal the
+// same samples out each time. A round that has asked who takes part is discarded when the death
+// of a replica leaves it to others, even if nothing of it was reduced. Replicas count for
+// the same in an average, though shares of an epoch's last round may differ by a sample.
+//
 // # Commit
 //
-//	LocalSGD  global = average; live = global
+//	LocalSGD  global = average; live = global. Under Reduction.Quantize global = global −
+//	          average of global − live, which is the same but for rounding: the parameters
+//	          themselves in eight bits would lose small updates in every round
 //	DiLoCo    global = outer step with the average of global − live; live = global
 //	  Alpha   live = global + Alpha·(live − global), element by element; after a heal in
 //	          that round live = global
@@ -110,7 +122,7 @@
 //
 // What goes wrong in a round discards it, and is reported to the manager. Begin, Step and
 // Idle return an error only when training cannot go on: those of StartQuorum and
-// ShouldCommit, wrapped.
+// ShouldCommit, wrapped; and Step ErrDone once all rounds are through.
 //
 // # Threads
 //

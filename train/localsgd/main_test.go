@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/localsgd"
@@ -57,6 +58,11 @@ func (f *fake) ShouldCommit(context.Context) (bool, error) {
 	}
 	f.step++
 	return true, nil
+}
+
+// WaitParticipants answers as a manager's does whose replicas all take part.
+func (f *fake) WaitParticipants(context.Context) (manager.Participants, error) {
+	return manager.Participants{Rank: f.group.Rank(), Count: f.group.Size()}, nil
 }
 
 func (f *fake) Group() *pg.Group      { return f.group }

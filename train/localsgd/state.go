@@ -46,9 +46,9 @@ func (a *Averager) meta() map[string]string {
 			_, _ = fmt.Fprintf(sum, "%d %q %v\n", i, f.params[j].Name, live.Shape()) // a hash has no error
 		})
 	}
-	algorithm := "local-sgd"
-	if a.outer != nil {
-		algorithm = "diloco"
+	algorithm := "diloco"
+	if a.local {
+		algorithm = "local-sgd"
 	}
 	return map[string]string{metaLayout: hex.EncodeToString(sum.Sum(nil)), metaAlgorithm: algorithm}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
@@ -28,6 +29,20 @@ type GatherPass struct {
 
 	g     *pg.Group
 	shape []int // of this rank's
+	among among
+}
+
+// among is who takes part in a verb.
+type among struct {
+	epoch  pg.Epoch
+	roster pg.Roster
+}
+
+func amongOf(c *pg.Composed) among { return among{epoch: c.Epoch(), roster: c.Roster()} }
+
+func (a among) equal(b among) bool {
+	return a.epoch == b.epoch && a.roster.Rank == b.roster.Rank && a.roster.WorldSize == b.roster.WorldSize &&
+		slices.Equal(a.roster.Participants, b.roster.Participants)
 }
 
 // AllGatherGrad is AllGather with the way back: of a loss that is computed of Out, Backward
@@ -49,6 +64,7 @@ func AllGatherGrad(ctx context.Context, g *pg.Group, in tensor.Tensor) (*GatherP
 		return p, nil
 	}
 	err = g.Compose(ctx, func(c *pg.Composed) error {
+		p.among = amongOf(c)
 		p.Out = tensor.New(in.DType(), p.outShape(c.Size())...)
 		if err := c.AllGatherIntoTensor(ctx, in, p.Out); err != nil {
 			return fmt.Errorf("all-gather %v: %w", in, err)
@@ -66,8 +82,9 @@ func (p *GatherPass) outShape(world int) []int { return append([]int{world}, p.s
 // Backward gives the gradient of this rank's tensor: the sum, over all ranks, of what their
 // gradients of Out have in its place. Grad has the shape and dtype of Out, whose sum is
 // defined; the result is fresh memory of the host. All ranks call it, in the order of their
-// other collectives, and among the same ranks as AllGatherGrad ran: if others take part
-// by now it fails with pg.ErrAborted.
+// other collectives, in the quorum and among the same ranks as AllGatherGrad ran: if the quorum is
+// another by now, or others take part, even as many, it fails with pg.ErrAborted, and the step
+// with it; without a manager the group is aborted.
 //
 // Cost: a reduce-scatter, where Lightning all-reduces and takes its part.
 func (p *GatherPass) Backward(ctx context.Context, grad tensor.Tensor) (tensor.Tensor, error) {
@@ -87,8 +104,11 @@ func (p *GatherPass) Backward(ctx context.Context, grad tensor.Tensor) (tensor.T
 		return out, nil
 	}
 	err = p.g.Compose(ctx, func(c *pg.Composed) error {
-		if want := p.Out.Shape()[0]; c.Size() != want {
-			return fmt.Errorf("%w: backward among %d ranks, the forward pass was among %d", pg.ErrAborted, c.Size(), want)
+		if now := amongOf(c); !now.equal(p.among) {
+			err := fmt.Errorf("%w: backward among ranks %v of quorum %d, the forward pass was among %v of quorum %d",
+				pg.ErrAborted, now.roster.Participants, now.epoch.QuorumID, p.among.roster.Participants, p.among.epoch.QuorumID)
+			p.g.ReportError(err) // those that are there would wait for this rank
+			return err
 		}
 		return c.Do(ctx, &pg.Op{
 			Kind: pg.KindReduceScatter, Flat: true, Reduce: tensor.Sum,

@@ -190,6 +190,56 @@ func TestBackwardAmongOthers(t *testing.T) {
 	})
 }
 
+// So is one among as many others: in another quorum, or of other members in the same one. The ranks
+// that wait for it learn of that.
+func TestBackwardAmongAsManyOthers(t *testing.T) {
+	t.Parallel()
+	network, w := pgtest.NewMemory(), pgtest.NewWorld(t, t.Name())
+	a, b, c := w.Join("a", network.Backend()), w.Join("b", network.Backend()), w.Join("c", network.Backend())
+	w.Configure(a, b)
+	var pass *metrics.GatherPass
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		p, err := metrics.AllGatherGrad(ctx, g, tensor.Of([]float32{float32(rank)}))
+		if rank == 0 {
+			pass = p
+		}
+		return err
+	})
+	w.Configure(a, c)
+	w.Each(func(ctx context.Context, rank int, g *pg.Group) error {
+		ones := tensor.Of([]float32{1, 1})
+		if rank == 0 {
+			_, err := pass.Backward(ctx, ones)
+			return wantAborted(err)
+		}
+		return wantAborted(g.ReduceScatterTensor(ctx, ones, tensor.Of([]float32{0}), tensor.Sum))
+	})
+	m, managers := managedtest.World(t, 3, 0, 1)
+	m.Each(func(ctx context.Context, rank int, g *pg.Group) (err error) {
+		p, err := metrics.AllGatherGrad(ctx, g, tensor.Of([]float32{float32(rank)}))
+		if rank == 0 {
+			pass = p
+		}
+		return err
+	})
+	for _, m := range managers {
+		m.Choose(0, 2)
+		m.Begin()
+		m.Settle(nil)
+	}
+	_, err := pass.Backward(t.Context(), tensor.Of([]float32{1, 1}))
+	if err := wantAborted(err); err != nil || len(managers[0].Reported()) != 1 {
+		t.Errorf("among other members: %v, reported %v, want one error", err, managers[0].Reported())
+	}
+}
+
+func wantAborted(err error) error {
+	if !errors.Is(err, pg.ErrAborted) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("got %w, want ErrAborted before the deadline", err)
+	}
+	return nil
+}
+
 // A step that is discarded gives an error, not a number.
 func TestDiscarded(t *testing.T) {
 	t.Parallel()

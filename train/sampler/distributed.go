@@ -34,7 +34,8 @@ const (
 )
 
 // Distributed is torch.utils.data.DistributedSampler: rank r reads the samples at
-// positions r, r+Ranks, r+2*Ranks… of the epoch's order. Safe for concurrent use.
+// positions r, r+Ranks, r+2*Ranks… of the epoch's order, which is not torch's of the same
+// seed. Safe for concurrent use.
 //
 // Under a manager it reads the shards of replicas that are away not at all: torchft's
 // sampler does the same and calls itself lossy. Use Elastic there.

@@ -32,6 +32,30 @@
 //
 // In the steps that were committed, every sample of each epoch occurs exactly once.
 //
+// # Rounds
+//
+// Next deals out the same samples until Commit, so that in a loop of package localsgd, which commits once
+// in many inner steps, it is called once in a round: with Batch, or GlobalBatch, as large as all
+// inner steps of a round together, and the loop cuts its share:
+//
+//	s, err := sampler.NewElastic(sampler.ElasticConfig{Samples: 60_000, Batch: 32 * every, Seed: 1})
+//	…
+//	err = d.Begin(ctx)                           // d is the localsgd.Averager
+//	p, err := m.WaitParticipants(ctx)
+//	round := s.Next(sampler.ShareOf(p.Rank, p.Count, 0, 1))
+//	for t := range every {
+//		n := len(round.Rows)
+//		rows := round.Rows[t*n/every : (t+1)*n/every] // maybe none
+//		…                                    // the inner step
+//		committed, err := d.Step(ctx)        // in the last one of the round
+//		if committed { s.Commit() }
+//	}
+//
+// Every is the inner steps of a round: of Config.Every, divided by the fragments. The example of
+// package localsgd has the whole loop. Having been dealt out, samples hold a round to who takes part in
+// it: if a replica dies among its inner steps the round is made again, where without
+// WaitParticipants it would go on.
+//
 // # Uneven shares
 //
 // The last step of an epoch has what is left, which is dealt out evenly: shares differ

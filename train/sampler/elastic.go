@@ -94,8 +94,9 @@ func (e *Elastic) Epoch() int64 { return e.cursor[fieldEpoch] }
 // Read is explained at Epoch.
 func (e *Elastic) Read() int { return int(e.cursor[fieldRead]) }
 
-// Next deals out the step under way. Called again before Commit it deals the same
-// samples out anew, as after a step that was discarded. It panics if s is not a share.
+// Next deals out the step under way: of package localsgd, the round. Called again before Commit
+// it deals the same samples out anew, as after a step that was discarded. It panics if s is not
+// a share.
 func (e *Elastic) Next(s Share) Step {
 	if s.Count < 1 || s.Rank < -1 || s.Rank >= s.Count {
 		panic(fmt.Sprintf("sampler: share %d of %d, want -1 or a rank below the count", s.Rank, s.Count))

@@ -59,8 +59,10 @@ func (c *Config) fill() error {
 }
 
 // Hook is a ddp.Hook that sends a low-rank approximation of each gradient that is a
-// matrix: M = gradient + error memory; P = M*Q, averaged and made orthonormal; Q = Mᵀ*P,
-// averaged; the result is P*Qᵀ, and what M has more than that is the next step's error memory.
+// matrix: M = gradient + error memory; P = M*Q, with the last step's Q made orthonormal, averaged and
+// made orthonormal; Q = Mᵀ*P, averaged; the result is P*Qᵀ, and what M has more than that is the
+// next step's error memory. So both factors are sent as large as M, and 16 bits hold them if
+// they hold M's singular values.
 // A gradient of more dimensions is a matrix of its first one by the rest. Those that
 // would not shrink by MinRate, and those of dtypes other than float32, float16 and bfloat16, are averaged as they are. It
 // computes in float32, and starts two ops for each bucket: one with all P and what is not
@@ -80,8 +82,8 @@ func (c *Config) fill() error {
 // Memory: two float32 copies of the compressed gradients, one with NoFeedback. Cost: about
 // 8*n*m*Rank operations for each, on the trainer's goroutine.
 // Source: Vogels et al., "PowerSGD: Practical Low-Rank Gradient Compression for Distributed
-// Optimization"; torch's powerSGD_hook, which sends P and the uncompressed as two ops, and keeps
-// for the latter an error memory that cancels out.
+// Optimization"; torch's powerSGD_hook, which makes Q orthonormal on warm starts too, sends P and
+// the uncompressed as two ops, and keeps for the latter an error memory that cancels out.
 type Hook struct {
 	cfg   Config
 	draw  *drawer

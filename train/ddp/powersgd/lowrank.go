@@ -132,20 +132,22 @@ func (k *power) project() error {
 }
 
 // guess is the right factor that a step begins with: that of the last one that counts, or
-// one that is drawn. A column of it that has vanished would stay zero, and is drawn too.
+// one that is drawn. A column of it that has vanished would stay zero, and is drawn too. It
+// is orthonormal in either case: the last one is as large as the gradients, and P would be as
+// their square, which 16 bits do not hold.
 func (h *Hook) guess(p part) {
 	m := p.mat
 	if h.cfg.NoWarmStart {
 		h.draw.fill(m.next, drawn{param: p.index, step: h.now})
-		orthogonalize(m.next, m.m, float32(h.cfg.Epsilon))
-		return
-	}
-	copy(m.next, m.q)
-	for j := range m.rank {
-		if col := m.next[j*m.m : (j+1)*m.m]; vanishes(col) {
-			h.draw.fill(col, drawn{param: p.index, step: h.now, column: j})
+	} else {
+		copy(m.next, m.q)
+		for j := range m.rank {
+			if col := m.next[j*m.m : (j+1)*m.m]; vanishes(col) {
+				h.draw.fill(col, drawn{param: p.index, step: h.now, column: j})
+			}
 		}
 	}
+	orthogonalize(m.next, m.m, float32(h.cfg.Epsilon))
 }
 
 // averageLefts takes the averages of the left factors, and starts on the right ones.

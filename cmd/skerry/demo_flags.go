@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/python"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/quorum"
@@ -82,8 +84,8 @@ parameters, bit for bit.`,
 				}
 			}
 			if c.Trainer == trainerPython {
-				if err := checkPython(cmd.Context()); err != nil {
-					return err
+				if err := python.Check(cmd.Context(), pythonModule); err != nil {
+					return fmt.Errorf("--trainer = python, %w", err)
 				}
 			}
 			return runDemo(cmd.Context(), c, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -123,10 +125,10 @@ func (c demoConfig) validate() error {
 	want(c.StepTime >= 0 && c.StepTime <= maxDemoStepTime, "step-time", c.StepTime, "0 to %v", maxDemoStepTime)
 	want(slices.Contains([]int{1, 3, 5}, c.Lighthouses), "lighthouses", c.Lighthouses, "1, 3 or 5")
 	want(c.MinReplicas >= 1 && c.MinReplicas <= max(c.Replicas, 1), "min-replicas", c.MinReplicas, "1 to --replicas = %d", c.Replicas)
-	python := c.Trainer == trainerPython
-	want(python || c.Trainer == trainerGo, "trainer", c.Trainer, "%s or %s", trainerGo, trainerPython)
-	want(!python || c.Backend == "tcp", "backend", c.Backend, "tcp with --trainer python")
-	want(!python || c.SkipAllReduce == -1, "skip-allreduce-replica", c.SkipAllReduce, "-1 with --trainer python")
+	inPython := c.Trainer == trainerPython
+	want(inPython || c.Trainer == trainerGo, "trainer", c.Trainer, "%s or %s", trainerGo, trainerPython)
+	want(!inPython || c.Backend == "tcp", "backend", c.Backend, "tcp with --trainer python")
+	want(!inPython || c.SkipAllReduce == -1, "skip-allreduce-replica", c.SkipAllReduce, "-1 with --trainer python")
 	want(slices.Contains(demoBackends(), c.Backend), "backend", c.Backend, "one of: %s", strings.Join(demoBackends(), ", "))
 	want(c.SkipAllReduce >= -1 && c.SkipAllReduce < c.Replicas, "skip-allreduce-replica", c.SkipAllReduce, "-1 to %d", c.Replicas-1)
 	want(c.SkipUntil >= 0 && c.SkipUntil <= c.Steps, "skip-allreduce-until", c.SkipUntil, "0 to --steps = %d", c.Steps)

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/python"
 	"github.com/skerry-ft/skerry/examples/digits"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/manager"
@@ -25,6 +27,13 @@ const (
 	trainerWorker    = "demo-trainer"
 	pythonWorker     = "demo-trainer-python"
 	lighthouseWorker = "demo-lighthouse"
+)
+
+// The trainers of the demo, and the module that is the latter.
+const (
+	trainerGo     = "go"
+	trainerPython = "python"
+	pythonModule  = "skerry.demo"
 )
 
 // Timeouts of the demo's trainers. Nothing on one machine takes long, so a
@@ -175,6 +184,15 @@ func train(ctx context.Context, a part) error {
 		return nil // the demo has seen enough
 	}
 	return err
+}
+
+// trainInPython becomes a trainer of the package skerry, which tells what happens as any worker does.
+func trainInPython(_ context.Context, a part) error {
+	return python.Become(pythonModule, digits.Raw(),
+		"--name", a.Name, "--lighthouse", strings.Join(a.Lighthouses, ","), "--steps", fmt.Sprint(a.Demo.Steps), "--seed", fmt.Sprint(a.Demo.Seed),
+		"--step-time", fmt.Sprint(a.Demo.StepTime.Seconds()), "--min-replicas", fmt.Sprint(a.Demo.MinReplicas),
+		"--parity-every", fmt.Sprint(a.Demo.ParityEvery),
+		"--timeout", fmt.Sprint(demoStepTimeout.Seconds()), "--heal-timeout", fmt.Sprint(demoHealTimeout.Seconds()))
 }
 
 // childOf tells the process that runs a backend now, 0 if that is this one.

@@ -22,15 +22,15 @@ type Checkpointer struct {
 	cfg   Config
 	log   zerolog.Logger
 	parts []part
-	last  quorum.Position // of the newest copy, or what was loaded
-	stage staging         // Run's while there is a snapshot, else the trainer's
+	stage staging // Run's while there is a snapshot, else the trainer's
 
 	mu struct {
 		monitor.Monitor
 
-		snapshot *snapshot      // waits to be written, or is being written; nil: none
-		err      error          // of the newest write
-		damaged  map[title]bool // finished ones that Find has passed over
+		snapshot *snapshot       // waits to be written, or is being written; nil: none
+		last     quorum.Position // of the newest that is written, or about to be, or was loaded
+		err      error           // of the newest write
+		damaged  map[title]bool  // finished ones that Find has passed over
 		running  bool
 		ended    bool // Run was, and is not
 	}
@@ -74,12 +74,22 @@ func (c *Checkpointer) Run(ctx context.Context) error {
 	}
 }
 
-// done lets the next copy be made.
+// done lets the next copy be made: of the same position too, if this one was not written.
 func (c *Checkpointer) done(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.snapshot, c.mu.err = nil, err
+	if err != nil {
+		c.mu.last = quorum.Position{}
+	}
 	c.mu.Broadcast()
+}
+
+// has says whether a position is written, or about to be, or was loaded.
+func (c *Checkpointer) has(at quorum.Position) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return at == c.mu.last
 }
 
 // end lets all that wait know that nothing will be written.
@@ -88,7 +98,7 @@ func (c *Checkpointer) end(ctx context.Context) {
 	defer c.mu.Unlock()
 	c.mu.running, c.mu.ended = false, true
 	if c.mu.snapshot != nil {
-		c.mu.snapshot, c.mu.err = nil, context.Cause(ctx)
+		c.mu.snapshot, c.mu.err, c.mu.last = nil, context.Cause(ctx), quorum.Position{}
 	}
 	c.mu.Broadcast()
 }
@@ -104,7 +114,7 @@ func (c *Checkpointer) end(ctx context.Context) {
 func (c *Checkpointer) AfterStep(ctx context.Context, p Progress) error {
 	at := p.Position()
 	switch {
-	case c.cfg.Every == 0 || at.Step == 0 || at.Step%c.cfg.Every != 0 || at == c.last:
+	case c.cfg.Every == 0 || at.Step == 0 || at.Step%c.cfg.Every != 0 || c.has(at):
 		return nil
 	case c.cfg.Writers == OneWriter && p.ParticipantRank() != 0:
 		return nil
@@ -113,11 +123,11 @@ func (c *Checkpointer) AfterStep(ctx context.Context, p Progress) error {
 }
 
 // Save saves now, whatever the step and the replica, unless this position has been
-// saved or loaded: for the end of training, or on a signal. Call it where AfterStep may
-// be called, in all ranks of a replica. It waits for the write before it. Errors: as
-// AfterStep's.
+// saved or loaded, or is being written: for the end of training, or on a signal. Call it
+// where AfterStep may be called, in all ranks of a replica. It waits for the write before
+// it. If a write of this position has failed, it is made again. Errors: as AfterStep's.
 func (c *Checkpointer) Save(ctx context.Context, p Progress) error {
-	if at := p.Position(); at.Step == 0 || at == c.last {
+	if at := p.Position(); at.Step == 0 || c.has(at) {
 		return nil
 	}
 	return c.save(ctx, p, true)
@@ -138,10 +148,9 @@ func (c *Checkpointer) save(ctx context.Context, p Progress, wait bool) error {
 		return fmt.Errorf("durable: save: %w", err)
 	}
 	s.copied = time.Since(began)
-	c.last = s.manifest.position
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.snapshot = s
+	c.mu.snapshot, c.mu.last = s, s.manifest.position
 	c.mu.Broadcast()
 	return nil
 }

@@ -54,7 +54,7 @@ var mayImport = map[string][]string{
 
 	"checkpoint/durable/durabletest": {"checkpoint/durable"},
 	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
-	"checkpoint/durable/s3":          {"checkpoint/durable"},
+	"checkpoint/durable/s3":          {"checkpoint", "checkpoint/durable"},
 
 	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
@@ -150,7 +150,7 @@ var testsMayImport = map[string][]string{
 	"checkpoint/pgcarrier":  {"pg/tcp"},
 	"internal/capi":         {"pg/tcp"},
 	"checkpoint/durable":    {"checkpoint/durable/localdir"},
-	"checkpoint/durable/s3": {"checkpoint", "quorum", "tensor"},
+	"checkpoint/durable/s3": {"quorum", "tensor"},
 
 	"train/ddp":       {"train/ddp/powersgd"},
 	"manager/torchft": {"lighthouse"},

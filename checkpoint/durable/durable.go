@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/quorum"
@@ -22,7 +23,8 @@ type Checkpointer struct {
 	cfg   Config
 	log   zerolog.Logger
 	parts []part
-	stage staging // Run's while there is a snapshot, else the trainer's
+	had   []string // the tensors of the newest copy, or of what was loaded, in order
+	stage staging  // Run's while there is a snapshot, else the trainer's
 
 	mu struct {
 		monitor.Monitor
@@ -109,8 +111,9 @@ func (c *Checkpointer) end(ctx context.Context) {
 // blocks for the copy of the state, and with Config.WaitBusy until the write before is
 // done.
 //
-// Errors: of the trainer's state, which cannot be copied; ErrStopped; ctx's cause. What
-// happens to the write is an Event.
+// Errors: of the trainer's state, which no file can hold; ErrStopped; ctx's cause. What
+// happens to the write is an Event, and so is a state that is not there: absent, or without
+// tensors that it had.
 func (c *Checkpointer) AfterStep(ctx context.Context, p Progress) error {
 	at := p.Position()
 	switch {
@@ -144,6 +147,10 @@ func (c *Checkpointer) save(ctx context.Context, p Progress, wait bool) error {
 	}
 	began := time.Now()
 	s, err := c.snapshot(p)
+	if errors.Is(err, safetensors.ErrAbsent) {
+		c.absent(p, err)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("durable: save: %w", err)
 	}
@@ -153,6 +160,15 @@ func (c *Checkpointer) save(ctx context.Context, p Progress, wait bool) error {
 	c.mu.snapshot, c.mu.last = s, s.manifest.position
 	c.mu.Broadcast()
 	return nil
+}
+
+// absent tells of a save for which there was no state, as of a write that has failed.
+func (c *Checkpointer) absent(p Progress, err error) {
+	at := p.Position()
+	t := titleOf(at, p.ReplicaID())
+	err = fmt.Errorf("copy checkpoint %s: %w", t, err)
+	c.done(err)
+	c.tell(SaveFailed{Position: at, Name: t.String(), Err: err})
 }
 
 // idle returns nil when nothing is being written, or else what is, unless it waits.

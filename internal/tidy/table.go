@@ -140,6 +140,7 @@ var testsMayImport = map[string][]string{
 	"nccl":  {"pg/baby", "pg/trace", "dist", "dist/object"},
 
 	"nccl/gorgonia": {"pg", "tensor", "store"},
+	"nccl/twin":     {"checkpoint/durable", "checkpoint/durable/localdir", "checkpoint/safetensors", "quorum"},
 
 	"pg":      {"pg/trace", "pg/debug", "pg/fault"},
 	"dist":    {"store/certs", "internal/guard"},

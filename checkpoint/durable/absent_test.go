@@ -97,3 +97,40 @@ func TestLoadIntoAbsent(t *testing.T) {
 		t.Errorf("restore: %v, want ErrAbsent", err)
 	}
 }
+
+// holder is the progress of a replica that heals in place.
+type holder struct {
+	*progress
+	holds bool
+}
+
+func (h *holder) HoldsState() bool { return h.holds }
+
+// Tensors that a heal in place has overwritten in part are the state of no position, and not
+// saved.
+func TestMixedStateIsNotSaved(t *testing.T) {
+	t.Parallel()
+	dir := openDir(t, localdir.Config{Path: t.TempDir()})
+	r := newRank(t, replicaID("a", 1), durable.Config{Store: dir, Every: 10}).run()
+	must(t, r.saved(10))
+	h := &holder{progress: r.p}
+	r.m.learn(20, 0)
+	r.p.at.Step = 20
+	for _, save := range []func() error{
+		func() error { return r.c.AfterStep(t.Context(), h) },
+		func() error { return r.c.Save(t.Context(), h) },
+	} {
+		must(t, save())
+		if err := r.c.Flush(t.Context()); err == nil || !strings.Contains(err.Error(), "heals in place") {
+			t.Errorf("flush says %v, want that the replica heals in place", err)
+		}
+	}
+	if failed := of[durable.SaveFailed](r.events); len(failed) != 2 {
+		t.Errorf("told %v, want two failures", failed)
+	}
+	restores(t, dir, 10)
+	h.holds = true
+	must(t, r.c.Save(t.Context(), h))
+	must(t, r.c.Flush(t.Context()))
+	restores(t, dir, 20)
+}

@@ -112,8 +112,8 @@ func (c *Checkpointer) end(ctx context.Context) {
 // done.
 //
 // Errors: of the trainer's state, which no file can hold; ErrStopped; ctx's cause. What
-// happens to the write is an Event, and so is a state that is not there: absent, or without
-// tensors that it had.
+// happens to the write is an Event, and so is a state that is not there: absent, without
+// tensors that it had, or overwritten in part by a heal in place.
 func (c *Checkpointer) AfterStep(ctx context.Context, p Progress) error {
 	at := p.Position()
 	switch {

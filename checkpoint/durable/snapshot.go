@@ -25,6 +25,9 @@ type snapshot struct {
 
 // snapshot copies the state. The tensors are the staging memory's.
 func (c *Checkpointer) snapshot(p Progress) (*snapshot, error) {
+	if h, ok := p.(interface{ HoldsState() bool }); ok && !h.HoldsState() {
+		return nil, fmt.Errorf("the replica heals in place, and its tensors are of several states: %w", safetensors.ErrAbsent)
+	}
 	live, err := c.live()
 	if err == nil {
 		err = c.complete(live.Tensors)

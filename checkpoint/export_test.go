@@ -1,6 +1,9 @@
 package checkpoint
 
-import "testing"
+import (
+	"context"
+	"testing"
+)
 
 // PaceForTest spends n bytes in steps of 64 KiB.
 func PaceForTest(t *testing.T, perSecond, n int64) {
@@ -12,6 +15,11 @@ func PaceForTest(t *testing.T, perSecond, n int64) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// PacerForTest is a pace's wait.
+func PacerForTest(perSecond int64) func(ctx context.Context, n int64) error {
+	return (&pace{perSecond: perSecond}).wait
 }
 
 // FreeBuffersForTest is how many buffers readers of v find free.

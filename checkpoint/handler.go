@@ -42,8 +42,7 @@ const (
 	writeStep = 1 << 20
 	// maxMarks bounds the marks of one request.
 	maxMarks = 64
-	// markShare is how much cheaper a chunk's mark is than the chunk: it is read,
-	// and not sent.
+	// markShare is how much cheaper a chunk's mark is than the chunk: it is not sent.
 	markShare = 8
 )
 
@@ -190,9 +189,14 @@ func (t *HTTP) serveMarks(w http.ResponseWriter, r request) error {
 	if err != nil {
 		return err
 	}
+	share := int64(t.cfg.ChunkBytes) / markShare
+	if err := t.spare(r, n*share); err != nil { // one turn for all: some of them are of no use
+		return err
+	}
 	marks := make([]mark, n)
 	for i := range marks {
 		if marks[i], err = t.markOf(r, first+int64(i)); err != nil {
+			t.unspent(r, (n-int64(i))*share)
 			return err
 		}
 	}
@@ -202,9 +206,6 @@ func (t *HTTP) serveMarks(w http.ResponseWriter, r request) error {
 
 // markOf reads one chunk, in a hold of its own.
 func (t *HTTP) markOf(r request, i int64) (mark, error) {
-	if err := t.spare(r, int64(t.cfg.ChunkBytes)/markShare); err != nil {
-		return 0, err
-	}
 	o, err := t.window.hold(r.ctx, r.version)
 	if err != nil {
 		return 0, err
@@ -234,11 +235,13 @@ func (t *HTTP) serveData(w http.ResponseWriter, r request) error {
 	pool := t.buffersFor(r.version)
 	b, err := pool.take(r.ctx, n)
 	if err != nil {
+		t.unspent(r, n)
 		return refuse(http.StatusTooEarly, "too many readers")
 	}
 	defer pool.put(b)
 	sum, err := t.read(r.ctx, r.version, b, from)
 	if err != nil {
+		t.unspent(r, n)
 		return err
 	}
 	w.Header().Set(headerMark, sum.String())
@@ -280,15 +283,20 @@ func (t *HTTP) read(ctx context.Context, v Version, dst []byte, from int64) (mar
 	return o.copyOut(dst, from), nil
 }
 
-// spare makes a reader that is not in the quorum wait for its turn.
+// spare makes a reader that is not in the quorum wait for its turn. One that would wait for longer
+// than it is held is sent away at once, to come back after a pause.
 func (t *HTTP) spare(r request, n int64) error {
-	if r.version != Any {
-		return nil
-	}
-	if err := t.pace.wait(r.Context(), n); err != nil {
-		return refuse(http.StatusTooEarly, "it is not this reader's turn: %v", err)
+	if r.version == Any && t.pace.wait(r.ctx, n) != nil {
+		return refuse(http.StatusServiceUnavailable, "other readers come first")
 	}
 	return nil
+}
+
+// unspent gives back what spare spent, where it was not read.
+func (t *HTTP) unspent(r request, n int64) {
+	if r.version == Any {
+		t.pace.giveBack(n)
+	}
 }
 
 // serveState sends the whole state as one file, if the owner does not go on
@@ -355,8 +363,7 @@ func (t *HTTP) write(w http.ResponseWriter, b []byte) bool {
 
 // readText reads a refusal's text, bounded.
 func readText(r io.Reader) string {
-	const most = 1 << 10
-	text, err := io.ReadAll(io.LimitReader(r, most))
+	text, err := io.ReadAll(io.LimitReader(r, 1<<10))
 	if err != nil && len(text) == 0 {
 		return err.Error()
 	}

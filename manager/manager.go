@@ -236,7 +236,8 @@ func (m *Manager) admit(q *quorum.Quorum) error {
 // least once unless healing is never wanted. save returns views of the live
 // tensors, no copies, always with the same names and shapes; the same views are
 // what a heal writes into, and then load is told the donor's Meta, with the
-// tensors as they now are. load may be nil.
+// tensors as they now are. load may be nil. A save that cannot give its state returns
+// checkpoint.State.Absent: then there is nothing to heal from, or to compare, in this step.
 //
 // From the return of StartQuorum to that of ShouldCommit nothing may write to the
 // tensors: other replicas read them. Save is called in that time, from another

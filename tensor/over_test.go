@@ -47,6 +47,7 @@ func TestOver(t *testing.T) {
 		{[]int8{1, 2, 3, 4}, tensor.Int8}, {[]int16{1, 2, 3, 4}, tensor.Int16}, {[]int32{1, 2, 3, 4}, tensor.Int32}, {[]int64{1, 2, 3, 4}, tensor.Int64},
 		{[]uint8{1, 2, 3, 4}, tensor.Uint8}, {[]uint16{1, 2, 3, 4}, tensor.Uint16}, {[]uint32{1, 2, 3, 4}, tensor.Uint32}, {[]uint64{1, 2, 3, 4}, tensor.Uint64},
 		{[]bool{true, false, true, false}, tensor.Bool}, {[]complex64{1, 2, 3, 4}, tensor.Complex64}, {[]complex128{1, 2, 3, 4}, tensor.Complex128},
+		{[]int{1, 2, 3, 4}, tensor.Int64}, {[]uint{1, 2, 3, 4}, tensor.Uint64},
 	} {
 		x, err := tensor.Over(c.backing, []int{2, 2}, nil)
 		if err != nil || x.DType() != c.want || !slices.Equal(x.Shape(), []int{2, 2}) || !x.Contiguous() {
@@ -70,6 +71,8 @@ func TestOver(t *testing.T) {
 	}{
 		{[]string{"a"}, []int{1}, nil, "view of []string, want a slice of numbers or bools"},
 		{nil, []int{1}, nil, "view of <nil>"},
+		{float32(1), nil, nil, "view of float32, want a slice of numbers or bools ([]float32, []int64, …), of a scalar one of length 1"},
+		{7, nil, nil, "view of int, want a slice of numbers or bools"},
 		{[]float32{1, 2, 3}, []int{2, 2}, nil, "reach 4 elements, tensor has 3"},
 		{[]float32{1, 2, 3, 4}, []int{2, 2}, []int{2}, "1 strides for 2 dimensions"},
 		{[]float32{1, 2}, []int{-1}, nil, "-1"},

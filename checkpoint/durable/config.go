@@ -111,7 +111,8 @@ func (c Config) Validate() error {
 	return l.Err()
 }
 
-// Progress is how far a rank has come; a *manager.Manager knows.
+// Progress is how far a rank has come; a *manager.Manager knows. One that has HoldsState()
+// bool too, as that has, is asked: without the state of Position the save fails.
 type Progress interface {
 	// Position is that of the tensors.
 	Position() quorum.Position

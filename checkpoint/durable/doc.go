@@ -32,8 +32,8 @@
 // being written is skipped, or waits for it (Config.WaitBusy).
 //
 // What cannot be written (a full disk, a folder that is read-only, a store that does not
-// answer) is an Event and a line in the log. Training goes on, and the next save tries
-// again.
+// answer) is an Event, a line in the log, and Flush's error. Training goes on, and the next
+// save tries again, of the same position too.
 //
 // # Who writes
 //

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/quorum"
@@ -22,15 +23,16 @@ type Checkpointer struct {
 	cfg   Config
 	log   zerolog.Logger
 	parts []part
-	last  quorum.Position // of the newest copy, or what was loaded
-	stage staging         // Run's while there is a snapshot, else the trainer's
+	had   []string // the tensors of the newest copy, or of what was loaded, in order
+	stage staging  // Run's while there is a snapshot, else the trainer's
 
 	mu struct {
 		monitor.Monitor
 
-		snapshot *snapshot      // waits to be written, or is being written; nil: none
-		err      error          // of the newest write
-		damaged  map[title]bool // finished ones that Find has passed over
+		snapshot *snapshot       // waits to be written, or is being written; nil: none
+		last     quorum.Position // of the newest that is written, or about to be, or was loaded
+		err      error           // of the newest write
+		damaged  map[title]bool  // finished ones that Find has passed over
 		running  bool
 		ended    bool // Run was, and is not
 	}
@@ -74,12 +76,22 @@ func (c *Checkpointer) Run(ctx context.Context) error {
 	}
 }
 
-// done lets the next copy be made.
+// done lets the next copy be made: of the same position too, if this one was not written.
 func (c *Checkpointer) done(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mu.snapshot, c.mu.err = nil, err
+	if err != nil {
+		c.mu.last = quorum.Position{}
+	}
 	c.mu.Broadcast()
+}
+
+// has says whether a position is written, or about to be, or was loaded.
+func (c *Checkpointer) has(at quorum.Position) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return at == c.mu.last
 }
 
 // end lets all that wait know that nothing will be written.
@@ -88,7 +100,7 @@ func (c *Checkpointer) end(ctx context.Context) {
 	defer c.mu.Unlock()
 	c.mu.running, c.mu.ended = false, true
 	if c.mu.snapshot != nil {
-		c.mu.snapshot, c.mu.err = nil, context.Cause(ctx)
+		c.mu.snapshot, c.mu.err, c.mu.last = nil, context.Cause(ctx), quorum.Position{}
 	}
 	c.mu.Broadcast()
 }
@@ -99,12 +111,13 @@ func (c *Checkpointer) end(ctx context.Context) {
 // blocks for the copy of the state, and with Config.WaitBusy until the write before is
 // done.
 //
-// Errors: of the trainer's state, which cannot be copied; ErrStopped; ctx's cause. What
-// happens to the write is an Event.
+// Errors: of the trainer's state, which no file can hold; ErrStopped; ctx's cause. What
+// happens to the write is an Event, and so is a state that is not there: absent, without
+// tensors that it had, or overwritten in part by a heal in place.
 func (c *Checkpointer) AfterStep(ctx context.Context, p Progress) error {
 	at := p.Position()
 	switch {
-	case c.cfg.Every == 0 || at.Step == 0 || at.Step%c.cfg.Every != 0 || at == c.last:
+	case c.cfg.Every == 0 || at.Step == 0 || at.Step%c.cfg.Every != 0 || c.has(at):
 		return nil
 	case c.cfg.Writers == OneWriter && p.ParticipantRank() != 0:
 		return nil
@@ -113,11 +126,11 @@ func (c *Checkpointer) AfterStep(ctx context.Context, p Progress) error {
 }
 
 // Save saves now, whatever the step and the replica, unless this position has been
-// saved or loaded: for the end of training, or on a signal. Call it where AfterStep may
-// be called, in all ranks of a replica. It waits for the write before it. Errors: as
-// AfterStep's.
+// saved or loaded, or is being written: for the end of training, or on a signal. Call it
+// where AfterStep may be called, in all ranks of a replica. It waits for the write before
+// it. If a write of this position has failed, it is made again. Errors: as AfterStep's.
 func (c *Checkpointer) Save(ctx context.Context, p Progress) error {
-	if at := p.Position(); at.Step == 0 || at == c.last {
+	if at := p.Position(); at.Step == 0 || c.has(at) {
 		return nil
 	}
 	return c.save(ctx, p, true)
@@ -134,16 +147,28 @@ func (c *Checkpointer) save(ctx context.Context, p Progress, wait bool) error {
 	}
 	began := time.Now()
 	s, err := c.snapshot(p)
+	if errors.Is(err, safetensors.ErrAbsent) {
+		c.absent(p, err)
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("durable: save: %w", err)
 	}
 	s.copied = time.Since(began)
-	c.last = s.manifest.position
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mu.snapshot = s
+	c.mu.snapshot, c.mu.last = s, s.manifest.position
 	c.mu.Broadcast()
 	return nil
+}
+
+// absent tells of a save for which there was no state, as of a write that has failed.
+func (c *Checkpointer) absent(p Progress, err error) {
+	at := p.Position()
+	t := titleOf(at, p.ReplicaID())
+	err = fmt.Errorf("copy checkpoint %s: %w", t, err)
+	c.done(err)
+	c.tell(SaveFailed{Position: at, Name: t.String(), Err: err})
 }
 
 // idle returns nil when nothing is being written, or else what is, unless it waits.

@@ -251,6 +251,40 @@ func TestFailuresAreReported(t *testing.T) {
 	}
 }
 
+// A position whose write has failed is not one that is saved: the next save of it, by Save or
+// after a step that was discarded, writes it. Once it is there it is not written again.
+func TestFailedPositionIsSavedAgain(t *testing.T) {
+	t.Parallel()
+	dir := openDir(t, localdir.Config{Path: t.TempDir()})
+	failures := 0
+	s := &durabletest.Faulty{Store: dir, Fault: func(op, _ string, m durabletest.Moment) error {
+		if failures > 0 && op == "put" && m == durabletest.During {
+			failures--
+			return errNoSpace
+		}
+		return nil
+	}}
+	r := newRank(t, replicaID("a", 1), durable.Config{Store: s, Every: 2}).run()
+	for i, again := range []func(context.Context, durable.Progress) error{r.c.Save, r.c.AfterStep} {
+		step := int64(2 + 2*i)
+		failures = 1
+		if err := r.saved(step); !errors.Is(err, errNoSpace) {
+			t.Fatalf("flush says %v, want the store's error", err)
+		}
+		for range 2 {
+			must(t, again(t.Context(), r.p))
+			must(t, r.c.Flush(t.Context()))
+		}
+		restores(t, dir, step)
+		if got := of[durable.Saved](r.events); got[len(got)-1].Position.Step != step {
+			t.Errorf("saved %v, want step %d last", got, step)
+		}
+	}
+	if saved, failed := of[durable.Saved](r.events), of[durable.SaveFailed](r.events); len(saved) != 2 || len(failed) != 2 {
+		t.Errorf("saved %v, failed %v, want two of each", saved, failed)
+	}
+}
+
 // A state that no file can hold, or that nobody registered, is the trainer's mistake.
 func TestSaveRefuses(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,8 @@ type Saved struct {
 	Wrote     time.Duration // beside training
 }
 
-// SaveFailed: a save is no checkpoint. Training goes on, and the next one tries again.
+// SaveFailed: a save is no checkpoint: it could not be written, or there was no state to
+// copy (safetensors.ErrAbsent). Training goes on, and the next one tries again.
 type SaveFailed struct {
 	Position quorum.Position
 	Name     string

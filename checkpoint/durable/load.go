@@ -71,7 +71,10 @@ func (c *Checkpointer) loadFrom(ctx context.Context, f *Found) error {
 			return fmt.Errorf("state %q: %w", p.name, err)
 		}
 	}
-	c.last = f.Position
+	c.had = slices.Sorted(maps.Keys(l.came))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.last = f.Position
 	return nil
 }
 

@@ -33,7 +33,7 @@ type Registrar interface {
 // Register names a part of the state, in the words of manager.Manager.Register. Call it
 // before the first save or Load. save returns views of the live tensors; Load writes
 // into them, and then load is told the Meta, with the tensors as they now are. load may
-// be nil.
+// be nil. A save without a state to give returns checkpoint.State.Absent: SaveFailed.
 func (c *Checkpointer) Register(name string, save func() checkpoint.State, load func(checkpoint.State) error) error {
 	return c.RegisterWithRoom(name, save, load, 0)
 }
@@ -100,6 +100,9 @@ func (c *Checkpointer) live() (checkpoint.State, error) {
 	for _, p := range c.parts {
 		s := p.save()
 		for name, t := range s.Tensors {
+			if t.IsNone() {
+				return all, fmt.Errorf("state %q: tensor %q is none: %w", p.name, name, safetensors.ErrAbsent)
+			}
 			if m, _ := t.Memory(); m != nil || !t.Contiguous() {
 				return all, fmt.Errorf("state %q: tensor %q is %v, want contiguous host memory", p.name, name, t)
 			}
@@ -110,6 +113,23 @@ func (c *Checkpointer) live() (checkpoint.State, error) {
 		}
 	}
 	return all, nil
+}
+
+// complete refuses a state without tensors that it had at the last copy or load: their owner
+// has failed to give them, and no Load would take the checkpoint, which is whole. A part with
+// room may lose some, as an optimizer that begins anew does, and not all.
+func (c *Checkpointer) complete(live map[string]tensor.Tensor) error {
+	some := make(map[*part]bool)
+	for name := range live {
+		some[c.partOf(name)] = true
+	}
+	for _, name := range c.had {
+		p := c.partOf(name)
+		if _, ok := live[name]; !ok && (p.room == 0 || !some[p]) {
+			return fmt.Errorf("tensor %.80q is no longer there: %w", name, safetensors.ErrAbsent)
+		}
+	}
+	return nil
 }
 
 // under is what belongs to one part, by its own names.

@@ -25,7 +25,13 @@ type snapshot struct {
 
 // snapshot copies the state. The tensors are the staging memory's.
 func (c *Checkpointer) snapshot(p Progress) (*snapshot, error) {
+	if h, ok := p.(interface{ HoldsState() bool }); ok && !h.HoldsState() {
+		return nil, fmt.Errorf("the replica heals in place, and its tensors are of several states: %w", safetensors.ErrAbsent)
+	}
 	live, err := c.live()
+	if err == nil {
+		err = c.complete(live.Tensors)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +51,7 @@ func (c *Checkpointer) snapshot(p Progress) (*snapshot, error) {
 		return nil, err
 	}
 	s.tensors = c.stage.take(live.Tensors)
+	c.had = slices.Sorted(maps.Keys(s.tensors))
 	return s, nil
 }
 

@@ -164,7 +164,7 @@ func TestEncodeRefuses(t *testing.T) {
 		want  string
 	}{
 		{safetensors.State{Tensors: map[string]tensor.Tensor{"a": strided}}, "contiguous"},
-		{safetensors.State{Tensors: map[string]tensor.Tensor{"a": {}}}, "dtype"},
+		{safetensors.State{Tensors: map[string]tensor.Tensor{"a": {}}}, "is none"},
 		{safetensors.State{Tensors: map[string]tensor.Tensor{"": one}}, "empty"},
 		{safetensors.State{Tensors: map[string]tensor.Tensor{"__metadata__": one}}, "reserved"},
 		{safetensors.State{Tensors: map[string]tensor.Tensor{"\xff": one}}, "UTF-8"},
@@ -175,6 +175,31 @@ func TestEncodeRefuses(t *testing.T) {
 		if err := safetensors.Encode(&bytes.Buffer{}, c.state); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("encode: %v, want an error with %q", err, c.want)
 		}
+	}
+}
+
+// An absent state has a tensor at least, and no reader takes it for a state.
+func TestAbsentIsRefused(t *testing.T) {
+	t.Parallel()
+	whole := safetensors.State{
+		Tensors: map[string]tensor.Tensor{"a": tensor.Of(make([]float32, 1)), "b": tensor.Of(make([]int8, 3))},
+		Meta:    map[string]string{"k": "v"},
+	}
+	for _, s := range []safetensors.State{whole, {}} {
+		none := s.Absent()
+		if len(none.Tensors) < max(1, len(s.Tensors)) || len(none.Meta) > 0 {
+			t.Errorf("absent of %v is %v", s, none)
+		}
+		_, _, err := safetensors.NewReader(none)
+		_, cerr := none.Clone()
+		for _, err := range []error{err, cerr} {
+			if !errors.Is(err, safetensors.ErrAbsent) {
+				t.Errorf("read of an absent state: %v, want ErrAbsent", err)
+			}
+		}
+	}
+	if _, err := safetensors.ViewOf(whole); err != nil {
+		t.Errorf("the state itself: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +19,24 @@ import (
 type State struct {
 	Tensors map[string]tensor.Tensor
 	Meta    map[string]string
+}
+
+// ErrAbsent is returned for a state that is not there, as State.Absent says: a donor, a target and
+// a checkpoint cannot go on without it, and a later try may find it.
+var ErrAbsent = errors.New("safetensors: the owner has no state to give")
+
+// Absent is what a save callback returns when it cannot give its state, because a copy from a
+// device failed, say: the names of s, and no tensors. Everything that reads a state refuses it
+// with ErrAbsent. An empty state instead would be taken for a whole one.
+func (s State) Absent() State {
+	none := State{Tensors: make(map[string]tensor.Tensor, len(s.Tensors))}
+	for name := range s.Tensors {
+		none.Tensors[name] = tensor.Tensor{}
+	}
+	if len(none.Tensors) == 0 {
+		none.Tensors["absent"] = tensor.Tensor{}
+	}
+	return none
 }
 
 // checkName refuses names that the format cannot hold.
@@ -101,6 +120,9 @@ func describe(name string, s State) (Entry, error) {
 		return Entry{}, err
 	}
 	t := s.Tensors[name]
+	if t.IsNone() {
+		return Entry{}, fmt.Errorf("tensor %q is none: %w", name, ErrAbsent)
+	}
 	if m, _ := t.Memory(); m != nil || !t.Contiguous() {
 		return Entry{}, fmt.Errorf("tensor %q is %v, want contiguous host memory", name, t)
 	}

@@ -205,11 +205,11 @@ func (l *Library) NextEvent(h int64) (string, error) {
 	return e, nil
 }
 
-// ask has the program copy a part's tensors to where it told. Without an answer there is no state:
-// nobody takes what is left for this step's.
+// ask has the program copy a part's tensors to where it told. Without an answer, when the program
+// refuses or the Manager closes, the state is absent: no reader takes what is left for this step's.
 func (t *trainer) ask(p *part) checkpoint.State {
 	if err := t.wishes.ask(context.Background(), WishState, wish{Part: p.name}, nil); err != nil {
-		return checkpoint.State{}
+		return p.save().Absent()
 	}
 	return p.save()
 }

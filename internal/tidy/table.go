@@ -54,7 +54,7 @@ var mayImport = map[string][]string{
 
 	"checkpoint/durable/durabletest": {"checkpoint/durable"},
 	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
-	"checkpoint/durable/s3":          {"checkpoint/durable"},
+	"checkpoint/durable/s3":          {"checkpoint", "checkpoint/durable"},
 
 	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
@@ -140,6 +140,7 @@ var testsMayImport = map[string][]string{
 	"nccl":  {"pg/baby", "pg/trace", "dist", "dist/object"},
 
 	"nccl/gorgonia": {"pg", "tensor", "store"},
+	"nccl/twin":     {"checkpoint/durable", "checkpoint/durable/localdir", "checkpoint/safetensors", "quorum"},
 
 	"pg":      {"pg/trace", "pg/debug", "pg/fault"},
 	"dist":    {"store/certs", "internal/guard"},
@@ -150,7 +151,7 @@ var testsMayImport = map[string][]string{
 	"checkpoint/pgcarrier":  {"pg/tcp"},
 	"internal/capi":         {"pg/tcp"},
 	"checkpoint/durable":    {"checkpoint/durable/localdir"},
-	"checkpoint/durable/s3": {"checkpoint", "quorum", "tensor"},
+	"checkpoint/durable/s3": {"quorum", "tensor"},
 
 	"train/ddp":       {"train/ddp/powersgd"},
 	"train/localsgd":  {"manager", "train/sampler"}, // an example has both

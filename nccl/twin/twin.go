@@ -111,20 +111,19 @@ func (t *Twin) allocate(total int) error {
 }
 
 // State copies the tensors to the host, once Options.Stream has written them, and gives
-// the copies. If that fails the state is empty, so that nobody takes it for the tensors',
-// and Err says why.
+// the copies. If that fails the state is absent, see checkpoint.State: no heal, comparison or
+// checkpoint takes it for the tensors', and Err says why.
 func (t *Twin) State() checkpoint.State {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := checkpoint.State{Tensors: map[string]tensor.Tensor{}}
 	err := t.copyLocked(func(d nccl.Driver, host []byte, at nccl.Pointer) error {
 		return d.CopyOut(host, at, t.mu.stream)
 	})
 	if err != nil {
 		t.mu.err = errors.Join(t.mu.err, fmt.Errorf("twin: copy to the host: %w", err))
-		return s
+		return checkpoint.State{Tensors: t.device}.Absent()
 	}
-	maps.Copy(s.Tensors, t.mu.host)
+	s := checkpoint.State{Tensors: maps.Clone(t.mu.host)}
 	if t.opt.Meta != nil {
 		s.Meta = t.opt.Meta()
 	}

@@ -3,6 +3,7 @@ package s3_test
 import (
 	"bytes"
 	"crypto/md5"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/xml"
 	"fmt"
@@ -38,6 +39,7 @@ type fake struct {
 		uploads map[string]map[int][]byte // by id: parts by number
 		count   int                       // uploads ever
 		cut     func(body []byte) int     // see cutBy
+		sum     func(body []byte) []byte  // see sumBy
 	}
 }
 
@@ -57,8 +59,9 @@ func newFake(t *testing.T) *fake {
 func (f *fake) client() *awss3.Client {
 	return awss3.New(awss3.Options{
 		BaseEndpoint: aws.String(f.server.URL), Region: "us-east-1", UsePathStyle: true,
-		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
-		HTTPClient:  f.server.Client(),
+		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenSupported, // as a configuration that is loaded has it
+		Credentials:                credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		HTTPClient:                 f.server.Client(),
 		Retryer: retry.NewStandard(func(o *retry.StandardOptions) {
 			o.MaxBackoff = time.Millisecond
 		}),
@@ -71,6 +74,14 @@ func (f *fake) cutBy(cut func(body []byte) int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mu.cut = cut
+}
+
+// sumBy sends checksums: sum is asked, with the lock held, for that of each object that is read
+// whole, and may change what is sent of it.
+func (f *fake) sumBy(sum func(body []byte) []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.sum = sum
 }
 
 // ServeHTTP implements http.Handler.
@@ -116,6 +127,18 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		f.answer(w, http.StatusNotImplemented, "NotImplemented")
 	}
+}
+
+// body is that of the object whose key has both parts.
+func (f *fake) body(part, suffix string) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, b := range f.mu.objects {
+		if strings.Contains(key, part) && strings.HasSuffix(key, suffix) {
+			return b
+		}
+	}
+	return nil
 }
 
 func etag(b []byte) string {
@@ -192,8 +215,15 @@ func (f *fake) get(w http.ResponseWriter, r *http.Request, key string) {
 	w.Header().Set("ETag", etag(b))
 	status := http.StatusOK
 	if from, ok := strings.CutPrefix(r.Header.Get("Range"), "bytes="); ok {
-		n, _ := strconv.Atoi(strings.TrimSuffix(from, "-"))
+		n, err := strconv.Atoi(strings.TrimSuffix(from, "-"))
+		if err != nil || n >= len(b) {
+			f.answer(w, http.StatusRequestedRangeNotSatisfiable, "InvalidRange")
+			return
+		}
 		b, status = b[n:], http.StatusPartialContent
+	} else if f.mu.sum != nil {
+		b = slices.Clone(b)
+		w.Header().Set("x-amz-checksum-crc32", base64.StdEncoding.EncodeToString(f.mu.sum(b)))
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(status)

@@ -3,7 +3,9 @@ package s3_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"strings"
@@ -173,6 +175,44 @@ func TestBrokenGet(t *testing.T) {
 	}
 }
 
+// An object whose checksum is another one is read once more, before it is called damaged: what
+// was right the second time is no damage.
+func TestWrongChecksum(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	s := open(t, f)
+	want := text(1 << 20)
+	if err := s.Put(t.Context(), "big", int64(len(want)), bytes.NewReader(want)); err != nil {
+		t.Fatal(err)
+	}
+	var gets, wrong int
+	flip := false
+	f.sumBy(func(b []byte) []byte {
+		sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(b))
+		if gets++; gets <= wrong && flip {
+			b[len(b)/2] ^= 1 // on its way
+		} else if gets <= wrong {
+			sum[0] ^= 1
+		}
+		return sum
+	})
+	if got := durabletest.Text(t, s, "big"); got != string(want) || gets != 1 {
+		t.Errorf("%d bytes after %d requests, want all, and 1", len(got), gets)
+	}
+	gets, wrong = 0, 1
+	if got := durabletest.Text(t, s, "big"); got != string(want) || gets != 2 {
+		t.Errorf("a wrong checksum once: %d bytes after %d requests, want all, and 2", len(got), gets)
+	}
+	gets, flip = 0, true
+	if err := read(t, s); err == nil || errors.Is(err, checkpoint.ErrCorrupt) || !strings.Contains(err.Error(), "checksum did not match") || gets != 2 {
+		t.Errorf("a flipped bit once: %v after %d requests, want an error that is no damage, and 2", err, gets)
+	}
+	gets, wrong, flip = 0, 2, false
+	if err := read(t, s); !errors.Is(err, checkpoint.ErrCorrupt) || !strings.Contains(err.Error(), "checksum did not match") || gets != 2 {
+		t.Errorf("a wrong checksum twice: %v after %d requests, want ErrCorrupt with the cause, and 2", err, gets)
+	}
+}
+
 // read reads "big".
 func read(t *testing.T, s *s3.Store) error {
 	r, err := s.Get(t.Context(), "big")
@@ -226,6 +266,44 @@ func TestCheckpoint(t *testing.T) {
 	defer f.mu.Unlock()
 	if len(f.mu.objects) != 3 {
 		t.Errorf("%d objects left, want those of one checkpoint", len(f.mu.objects))
+	}
+}
+
+// A checkpoint of which the service has lost bytes, as its checksums say, is passed over.
+func TestFindPassesOverWrongChecksum(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	c, err := durable.New(durable.Config{Store: open(t, f), Every: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := []float32{1, 2, 3}
+	if err := c.Register("model", func() checkpoint.State {
+		return checkpoint.State{Tensors: map[string]tensor.Tensor{"w": tensor.Of(w)}}
+	}, nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	for step := int64(1); step <= 2; step++ {
+		w[0] = float32(step)
+		if err := errors.Join(c.AfterStep(t.Context(), at(step)), c.Flush(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newest := f.body("0000000000000002-", ".safetensors")
+	f.sumBy(func(b []byte) []byte {
+		sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(b))
+		if bytes.Equal(b, newest) {
+			sum[0] ^= 1
+		}
+		return sum
+	})
+	found, err := c.Find(t.Context())
+	if err != nil || found.Position.Step != 1 || len(found.Rejected) != 1 || !errors.Is(found.Rejected[0].Err, checkpoint.ErrCorrupt) {
+		t.Errorf("found %v, %v, want step 1, and step 2 rejected as damaged", found, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/checkpoint/safetensors"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -54,6 +55,40 @@ func TestStates(t *testing.T) {
 	back, err := s.Install(in, "v", sent.Meta)
 	if err != nil || back != own || live[0] != 1 || told["lr"] != "0.1" || len(told) != 1 {
 		t.Errorf("install = %+v, %v; live %v, told %v", back, err, live, told)
+	}
+}
+
+// Where a part is absent nothing is summed up, given or taken in: not even the other parts.
+func TestAbsentPart(t *testing.T) {
+	t.Parallel()
+	var s Parts
+	w, v := []float32{1, 2}, []float32{3}
+	absent := false
+	for name, live := range map[string][]float32{"model": w, "optim": v} {
+		if err := s.Add(name, func() checkpoint.State {
+			st := checkpoint.State{Tensors: map[string]tensor.Tensor{"x": tensor.Of(live)}}
+			if absent && name == "model" {
+				return st.Absent()
+			}
+			return st
+		}, nil, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := s.Sum(0, true)
+	absent = true
+	if got := s.Sum(0, true); got.Digest.Valid {
+		t.Errorf("summed up %+v of what is left", got)
+	}
+	if _, err := safetensors.ViewOf(s.Save(Own{}, nil)); !errors.Is(err, safetensors.ErrAbsent) {
+		t.Errorf("a donor's view: %v, want ErrAbsent", err)
+	}
+	if _, err := s.Incoming(nil, false, nil); !errors.Is(err, safetensors.ErrAbsent) {
+		t.Errorf("a target: %v, want ErrAbsent", err)
+	}
+	absent = false
+	if got := s.Sum(0, true); got != before || !got.Digest.Valid {
+		t.Errorf("summed up %+v when it was there again, want %+v", got, before)
 	}
 }
 

@@ -25,12 +25,16 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Sum sums up what a step compares, a slice or the whole, of the tensors that are not this replica's own:
 // their bytes in the order of their names, as one run. Tensors on a device, and such
-// with holes, have no bytes here.
+// with holes, have no bytes here. Where a part is absent there is no sum: one of what is left
+// would be another than that of the others.
 func (s *Parts) Sum(step int64, whole bool) Sum {
 	tensors := s.shared()
 	names := slices.Sorted(maps.Keys(tensors))
 	var total int64
 	for _, name := range names {
+		if t := tensors[name]; t.IsNone() {
+			return Sum{}
+		}
 		total += int64(len(tensors[name].Bytes()))
 	}
 	if total == 0 {

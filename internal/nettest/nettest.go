@@ -162,7 +162,7 @@ type listener struct {
 }
 
 // backlog is how many connections may wait to be accepted.
-const backlog = 64
+const backlog = 1024
 
 // Listen takes a free port, whatever address says, unless it names one.
 func (h *Host) Listen(address string) (net.Listener, error) {

@@ -16,8 +16,8 @@ import (
 // The envelope, for two ranks of one host and 25 MiB: an all-reduce takes 4 to 5 ms of
 // both cores, in buckets of 4 MiB under way while the next gradients are computed. What is
 // left at the end is the last bucket, 4 MiB or less: 1 ms. In buckets of the default size
-// nearly all gradients are in the second, which is full with the last one: all of the 4 to
-// 5 ms are left. Gradients are views, so nothing is copied. A backward pass on the processor would take the cores that the all-reduce
+// nearly all gradients are in the second, which is full with the last one: the whole
+// all-reduce is left. Gradients are views, so nothing is copied. A backward pass on the processor would take the cores that the all-reduce
 // needs; the one here is a device's, which leaves them idle: the trainer sleeps.
 
 // The ops of runDDP: a step by hook.

@@ -94,8 +94,8 @@ soak: ## FAULTS (200) random faults in one run; SEED repeats one
 	go test -count=1 -v -timeout 0 -run 'TestRandom$$' ./test/chaos -chaos.faults $(FAULTS) -chaos.seed $(SEED)
 	go test -count=1 -v -timeout 0 -run 'TestStorm$$' ./manager -storm.faults $(FAULTS) -storm.seed $(SEED)
 
-accuracy: ## DIGITS (12) seeds of digits learned by LocalSGD, DiLoCo, streaming DiLoCo, with replicas that die, and with each hook, beside plain training
-	go test -count=1 -v -timeout 0 -run 'LocalSGDAccuracy$$' ./test/worlds -worlds.digits $(DIGITS)
+accuracy: ## DIGITS (12) seeds of digits learned by LocalSGD, DiLoCo, streaming DiLoCo, each in float32, int8 and fp8, and with each hook, beside plain training; replicas die
+	go test -count=1 -v -timeout 0 -run 'Accuracy$$' ./test/worlds -worlds.digits $(DIGITS)
 	go test -count=1 -v -timeout 0 -run 'HooksAccuracy$$' ./examples/digits -digits.seeds $(DIGITS)
 
 explore: ## the exhaustive explorer of small worlds, to the end (half an hour)

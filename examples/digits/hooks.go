@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/ddp"
@@ -61,7 +62,8 @@ func gradients(model *Model) ([]ddp.Param, error) {
 	return params, nil
 }
 
-// average makes the reducer, and registers what it and its hook keep from step to step.
+// average makes the reducer, and registers what it and its hook keep from step to step,
+// with the manager and for checkpoints.
 func (t *Trainer) average() error {
 	params, err := gradients(t.model)
 	if err != nil {
@@ -78,10 +80,27 @@ func (t *Trainer) average() error {
 	if t.reducer, err = ddp.New(t.manager, params, o); err != nil {
 		return err
 	}
-	err = t.manager.Register("ddp", t.reducer.State, t.reducer.Load)
-	if low != nil {
-		err = errors.Join(err, t.manager.Register("powersgd", low.State, low.Load),
-			t.manager.RegisterWith("powersgd-errors", low.Errors, nil, manager.StateOptions{Local: true}))
+	err = t.register("ddp", t.reducer.State, t.reducer.Load)
+	if low == nil {
+		return err
+	}
+	err = errors.Join(err, t.register("powersgd", low.State, low.Load),
+		t.manager.RegisterWith(partErrors, low.Errors, nil, manager.StateOptions{Local: true}))
+	if t.cfg.Checkpoints != nil { // which know no Local: all go on with their writer's
+		err = errors.Join(err, t.cfg.Checkpoints.Register(partErrors, low.Errors, nil))
+	}
+	return err
+}
+
+// partErrors is PowerSGD's error memory, which each replica has of its own.
+const partErrors = "powersgd-errors"
+
+// register registers a part of the state with the manager and, if there are any, with the
+// checkpoints: one that only the manager knows is fresh when all have died.
+func (t *Trainer) register(name string, save func() checkpoint.State, load func(checkpoint.State) error) error {
+	err := t.manager.Register(name, save, load)
+	if t.cfg.Checkpoints != nil {
+		err = errors.Join(err, t.cfg.Checkpoints.Register(name, save, load))
 	}
 	return err
 }

@@ -120,17 +120,8 @@ func NewTrainer(cfg Config, m *manager.Manager) (*Trainer, error) {
 		rows: rows, test: test,
 	}
 	t.optimizer = optim.Wrap(m, t.sgd)
-	if err := t.average(); err != nil {
+	if err := errors.Join(t.average(), t.register("digits", t.state, t.loaded)); err != nil {
 		return nil, err
-	}
-	registrars := []durable.Registrar{m}
-	if cfg.Checkpoints != nil {
-		registrars = append(registrars, cfg.Checkpoints)
-	}
-	for _, r := range registrars {
-		if err := r.Register("digits", t.state, t.loaded); err != nil {
-			return nil, err
-		}
 	}
 	return t, nil
 }

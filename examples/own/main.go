@@ -1,5 +1,6 @@
-// Own is the smallest job of one's own: every replica fits a line to points that it makes up,
-// and any of them may be killed. Copy it, and put your model where the line is.
+// Own is the smallest job of one's own: every replica fits a line to points that it measures,
+// other ones than the others', and any of them may be killed. Copy it, and put your model
+// where the line is.
 //
 //	go run ./cmd/lighthouse
 //	REPLICA_GROUP_ID=a go run ./examples/own
@@ -13,10 +14,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -96,7 +99,7 @@ func (j *job) train(ctx context.Context, m *manager.Manager) error {
 			return err
 		}
 	}
-	fmt.Printf("step %d: y = %.3f x + %.3f\n", j.taken, j.line[0], j.line[1])
+	fmt.Printf("step %d: %v\n", j.taken, j)
 	return m.Finish(ctx, 3*time.Second, func(ctx context.Context) error { return j.step(ctx, m) })
 }
 
@@ -107,6 +110,7 @@ func (j *job) step(ctx context.Context, m *manager.Manager) error {
 		return err
 	}
 	j.backward(m.ReplicaID())
+	time.Sleep(10 * time.Millisecond) // as if it were a larger model
 	if err := m.Group().AllReduce(ctx, tensor.Of(j.grad), tensor.Avg); err != nil {
 		return err // only if ctx has ended
 	}
@@ -114,28 +118,41 @@ func (j *job) step(ctx context.Context, m *manager.Manager) error {
 	if err != nil || !committed || j.taken >= steps {
 		return err
 	}
-	for i, d := range j.grad {
-		j.line[i] -= 0.05 * d
-	}
-	if j.taken++; j.taken%50 == 0 {
-		fmt.Printf("step %d, %d replicas: y = %.3f x + %.3f\n", j.taken, m.NumParticipants(), j.line[0], j.line[1])
+	if j.update(); j.taken%50 == 0 {
+		fmt.Printf("step %d, %d replicas: %v\n", j.taken, m.NumParticipants(), j)
 	}
 	return nil
 }
 
-// backward makes gradients of a batch: points of y = 3x - 1, other ones on each replica.
+// backward makes gradients of a batch: points of y = 3x - 1, measured with errors, other
+// ones on each replica. So no replica finds by itself what the average finds. A replica is
+// known by its name, the part of its id before the colon, which stays when it comes back.
 func (j *job) backward(replica string) {
 	clear(j.grad)
 	const batch = 32
-	r := rand.New(rand.NewPCG(uint64(j.taken), uint64(len(replica))+uint64(replica[0])))
+	name, _, _ := strings.Cut(replica, ":")
+	h := fnv.New64a()
+	h.Write([]byte(name)) // it has no error
+	r := rand.New(rand.NewPCG(uint64(j.taken), h.Sum64()))
 	for range batch {
 		x := r.Float32()*4 - 2
-		off := j.line[0]*x + j.line[1] - (3*x - 1)
+		y := 3*x - 1 + float32(r.NormFloat64())/2
+		off := j.line[0]*x + j.line[1] - y
 		j.grad[0] += 2 * off * x / batch
 		j.grad[1] += 2 * off / batch
 	}
-	time.Sleep(10 * time.Millisecond) // as if it were a larger model
 }
+
+// update is the optimizer's step, by gradients that are the same on all replicas.
+func (j *job) update() {
+	for i, d := range j.grad {
+		j.line[i] -= 0.05 * d
+	}
+	j.taken++
+}
+
+// String has all bits of the line, so that two texts are equal only if two lines are.
+func (j *job) String() string { return fmt.Sprintf("y = %v x + %v", j.line[0], j.line[1]) }
 
 // save gives views of the live memory: a heal reads them at a donor, and writes into them at
 // the replica that heals.

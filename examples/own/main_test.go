@@ -1,8 +1,10 @@
 package main
 
 import (
+	"math"
 	"os"
 	"regexp"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -23,10 +25,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-var end = regexp.MustCompile(`step 200: (y = .*)`)
+var end = regexp.MustCompile(`step 200: (y = (\S+) x \+ (\S+))`)
 
 // Three replicas fit the line; one is killed, comes back and heals, and one is drained and
-// comes back. All that end have the same line.
+// comes back. All that end have the same line, to the bit, and none that a replica would
+// have found by itself.
 func TestOwn(t *testing.T) {
 	t.Parallel()
 	house := lighthousetest.Start(t, nil)
@@ -48,13 +51,55 @@ func TestOwn(t *testing.T) {
 	for _, p := range []*testkit.Program{a, b, c} {
 		status, text := p.Exits(), p.String()
 		m := end.FindStringSubmatch(text)
-		if status != 0 || m == nil {
-			t.Errorf("status %d\n%s", status, text)
+		if status != 0 || m == nil || !near(t, m[2], 3) || !near(t, m[3], -1) {
+			t.Errorf("status %d, want a line near y = 3 x + -1\n%s", status, text)
 			continue
 		}
 		lines[m[1]] = true
 	}
-	if len(lines) != 1 || !lines["y = 3.000 x + -1.000"] {
-		t.Errorf("the replicas end with %v, want y = 3.000 x + -1.000 of all", lines)
+	for _, name := range []string{"a", "b", "c"} {
+		if line := alone(name, steps).String(); lines[line] {
+			t.Errorf("the replicas end with %s, which is what %s finds without the others", line, name)
+		}
+	}
+	if len(lines) != 1 {
+		t.Errorf("the replicas end with %v, want the same bits of all", lines)
+	}
+}
+
+// near says whether a coefficient is about what the points were made with.
+func near(t *testing.T, text string, want float64) bool {
+	t.Helper()
+	got, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		t.Error(err)
+	}
+	return math.Abs(got-want) < 0.1
+}
+
+// alone is the job of a replica that averages with no other.
+func alone(replica string, n int64) *job {
+	j := &job{line: make([]float32, 2), grad: make([]float32, 2)}
+	for j.taken < n {
+		j.backward(replica)
+		j.update()
+	}
+	return j
+}
+
+// Replicas whose names are as long and begin alike have points of their own, and one that
+// comes back has those that it had.
+func TestPointsOfEachReplica(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]string)
+	for _, name := range []string{"machine-1", "machine-2", "machine-3"} {
+		first, again := alone(name+":6a0e", 5).String(), alone(name+":93d1", 5).String()
+		if first != again {
+			t.Errorf("%s comes back and has other points: %s, was %s", name, again, first)
+		}
+		if other, ok := seen[first]; ok {
+			t.Errorf("%s and %s have the same points", other, name)
+		}
+		seen[first] = name
 	}
 }

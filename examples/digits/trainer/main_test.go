@@ -148,14 +148,17 @@ func TestGoesOnFromCheckpoint(t *testing.T) {
 }
 
 // Replicas that exchange parameters in rounds learn as well, though one is killed and comes
-// back, and end with the same bytes.
-func TestRounds(t *testing.T) {
+// back, and end with the same bytes. So do those that send gradients by hooks.
+func TestRoundsAndHooks(t *testing.T) {
 	t.Parallel()
-	for _, way := range []string{"-rounds=localsgd", "-rounds=diloco -rounds-quantize=int8", "-rounds=streaming -rounds-quantize=fp8"} {
+	for _, way := range []string{
+		"-rounds=localsgd", "-rounds=diloco -rounds-quantize=int8", "-rounds=streaming -rounds-quantize=fp8",
+		"-hook=fp16-powersgd",
+	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && !strings.Contains(way, "streaming") {
-				t.Skip("one way is enough for a short run")
+			if testing.Short() && !strings.Contains(way, "streaming") && !strings.Contains(way, "powersgd") {
+				t.Skip("one of each kind is enough for a short run")
 			}
 			house := lighthousetest.Start(t, nil)
 			run := func(i int) *testkit.Program {
@@ -181,6 +184,31 @@ func TestRounds(t *testing.T) {
 				t.Errorf("the replicas end with %v, want the same bytes", hashes)
 			}
 		})
+	}
+}
+
+// What a hook keeps from step to step is in the checkpoints: a replica that was killed, and
+// goes on from one, ends with the bytes of one that was not. It is alone, since with others
+// the steps that each is in depend on who comes first.
+func TestHookGoesOnFromCheckpoint(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ckpt")
+	run := func(house *lighthousetest.Server, more ...string) *testkit.Program {
+		return start(t, append(more, "-lighthouse", house.Addr, "-replicas=1", "-steps=300", "-step-time=10ms", "-linger=0", "-hook=fp16-powersgd")...)
+	}
+	whole := run(lighthousetest.Start(t, nil))
+	house, keep := lighthousetest.Start(t, nil), []string{"-checkpoint-dir", path, "-checkpoint-every=20"}
+	first := run(house, keep...)
+	first.Says("step 150: ", 0)
+	first.Signal(syscall.SIGKILL)
+	first.Exits()
+	again := run(house, keep...)
+	again.Says("goes on from checkpoint ", 0)
+	again.Exits()
+	whole.Exits()
+	got, want := endLine.FindStringSubmatch(again.String()), endLine.FindStringSubmatch(whole.String())
+	if got == nil || want == nil || got[2] != want[2] || repeats(again.String()) {
+		t.Errorf("went on from a checkpoint: %v\n%s\nwithout: %v\n%s", got, again, want, whole)
 	}
 }
 

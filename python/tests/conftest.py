@@ -18,6 +18,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCONT, signal.SIGUSR1})
 
 
+# All are on this host, whose name may have no address.
+os.environ.setdefault("SKERRY_LISTEN", "127.0.0.1")
+
+
 def _main(results, store, rank, size, body, args):
     import torch
     import torch.distributed as dist

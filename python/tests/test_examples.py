@@ -1,7 +1,6 @@
 """The other examples, as users start them."""
 
 import os
-import socket
 import textwrap
 
 import trainers
@@ -28,11 +27,8 @@ def test_fsdp2_inside_of_replicas(replica, tmp_path):
     """))
     made = []
     for name in "ab":
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
         made.append(replica(
-            name, "--nproc-per-node", 2, "--master-port", port, os.path.join(EXAMPLES, "fsdp2.py"), "--steps", 30, "--step-time", 0.02,
+            name, "--nproc-per-node", 2, "--master-port", trainers.port(), os.path.join(EXAMPLES, "fsdp2.py"), "--steps", 30, "--step-time", 0.02,
             program=str(program),
         ))
     for r in made:

@@ -14,6 +14,7 @@ import time
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 import skerry
@@ -32,9 +33,10 @@ def main():
     rank = dist.get_rank()
 
     model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 1))
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))  # else it is of the GPUs, where there are any
     for layer in (model[0], model[2]):
-        fully_shard(layer)
-    fully_shard(model)
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
     adam = torch.optim.AdamW(model.parameters(), lr=1e-2)
 
     # RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of torchrun tell it of the other ranks.

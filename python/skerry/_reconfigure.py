@@ -8,6 +8,7 @@ A reconfiguration makes the new group beside the old one and takes its place onc
 for which not all come leaves every rank with the group that it had, to try again with another uuid.
 """
 
+import contextlib
 import json
 import os
 import secrets
@@ -157,8 +158,18 @@ def _read(handle):
 
 
 def own_address():
-    """This host's address on the way to MASTER_ADDR."""
-    master = os.environ.get("MASTER_ADDR", "")
-    with socket.socket(socket.AF_INET6 if ":" in master else socket.AF_INET, socket.SOCK_DGRAM) as s:
-        s.connect((master or socket.gethostname(), 9))
+    """This host's address on the way to MASTER_ADDR. Without that, the one of its name; where the name has none, the one
+    from which it reaches other hosts; where it reaches none, loopback's."""
+    if master := os.environ.get("MASTER_ADDR"):
+        return _source(master)
+    for to in (socket.gethostname(), "192.0.2.1"):  # the latter is of no host, and nothing is sent
+        with contextlib.suppress(OSError):
+            return _source(to)
+    return "127.0.0.1"
+
+
+def _source(to):
+    """The address from which this host sends to another."""
+    with socket.socket(socket.AF_INET6 if ":" in to else socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.connect((to, 9))
         return s.getsockname()[0]

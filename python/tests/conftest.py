@@ -3,20 +3,32 @@
 import multiprocessing
 import os
 import queue
+import signal
 import tempfile
 import traceback
 
 import pytest
 import trainers
 
-PATIENCE = 60  # seconds; reaching it is a failure
+PATIENCE = 180  # seconds; reaching it is a failure
+
+# A job that a shell without a terminal runs in the background ignores SIGINT, and so would all
+# processes that the tests start and interrupt. Caught signals are as usual again in those.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCONT, signal.SIGUSR1})
+
+
+# All are on this host, whose name may have no address.
+os.environ.setdefault("SKERRY_LISTEN", "127.0.0.1")
 
 
 def _main(results, store, rank, size, body, args):
+    import torch
     import torch.distributed as dist
 
     import skerry  # noqa: F401
 
+    torch.set_num_threads(1)  # else each process of a world has as many threads as there are cores
     try:
         dist.init_process_group("skerry", init_method=f"file://{store}", rank=rank, world_size=size)
         out = body(rank, size, *args)

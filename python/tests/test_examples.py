@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import textwrap
@@ -31,11 +30,8 @@ def test_fsdp2_inside_of_replicas(replica, tmp_path):
     """))
     made = []
     for name in "ab":
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port = s.getsockname()[1]
         made.append(replica(
-            name, "--nproc-per-node", 2, "--master-port", port, os.path.join(EXAMPLES, "fsdp2.py"), "--steps", 30, "--step-time", 0.02,
+            name, "--nproc-per-node", 2, "--master-port", trainers.port(), os.path.join(EXAMPLES, "fsdp2.py"), "--steps", 30, "--step-time", 0.02,
             program=str(program),
         ))
     for r in made:

@@ -1,7 +1,9 @@
 """Deaths, epochs, forks, signals and exits in real processes."""
 
 import json
+import multiprocessing.connection
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -94,7 +96,9 @@ def abandons(rank, size):
             dist.all_reduce(x, async_op=True).wait(timedelta(milliseconds=200))
         assert group.errored() is not None
         return
-    time.sleep(0.5)  # a trainer that is late: it finds the group broken
+    end = time.monotonic() + PATIENCE
+    while group.errored() is None and time.monotonic() < end:
+        time.sleep(0.01)  # a trainer that is late: it finds the group broken
     with pytest.raises(skerry.Aborted):
         dist.all_reduce(x)
 
@@ -130,33 +134,75 @@ def forks(rank, size):
     assert len(mine) > 2 and said == f"forked, with {len(mine)} sockets and now 0"
     os.waitpid(pid, 0)
     dist.all_reduce(x)  # the parent goes on
-    loader = torch.utils.data.DataLoader(torch.arange(64.0), batch_size=8, num_workers=2)
-    for batch in loader:
-        dist.all_reduce(batch)
     assert x[0] == size * size
 
 
+def epolls_are_told():
+    """Whether the system tells what an epoll instance watches: by this a child knows what to close."""
+    r, w = os.pipe()
+    try:
+        with select.epoll() as poller:
+            poller.register(r)
+            with open(f"/proc/self/fdinfo/{poller.fileno()}") as f:
+                return "tfd:" in f.read()
+    except OSError:
+        return False
+    finally:
+        os.close(r)
+        os.close(w)
+
+
 def test_a_forked_child_is_told(world):
+    if not epolls_are_told():
+        pytest.skip("/proc/self/fdinfo of an epoll instance does not tell what it watches, as under gVisor")
     world(2, forks).get()
+
+
+def loads(rank, size):
+    """A loader's workers are forks of this process, as they are by default. In a process that was spawned, as this one
+    was, the default is to spawn them: such have nothing of the library's, and import torch anew for seconds."""
+    x = torch.ones(4)
+    dist.all_reduce(x)
+    loader = torch.utils.data.DataLoader(torch.arange(64.0), batch_size=8, num_workers=2, multiprocessing_context="fork")
+    for batch in loader:
+        dist.all_reduce(batch)
+        dist.all_reduce(x)
+    assert x[0] == size**9
+
+
+def test_workers_of_a_loader(world):
+    try:
+        torch.ones(1).share_memory_()  # its workers give batches so
+        multiprocessing.connection.Listener(family="AF_UNIX").close()
+    except (OSError, RuntimeError) as e:
+        pytest.skip(f"a DataLoader's workers cannot share memory here, want a /dev/shm to write to and a short TMPDIR: {e}")
+    world(2, loads).get()
 
 
 def interrupted(rank, size, after):
     """A handler that raises while a verb blocks: the tensors live on until the operation has ended."""
+    group, store = dist.group.WORLD, dist.distributed_c10d._get_default_store()
     if rank == 1:
-        time.sleep(1)
+        store.get("interrupted")  # waits for it
         dist.all_reduce(torch.ones(1 << 20))
+        dist.barrier()
         return True
     x = torch.ones(1 << 20)
-    threading.Timer(after, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    try:
+
+    def interrupt():
+        while not group._works:
+            time.sleep(0.001)
+        time.sleep(after)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
         dist.all_reduce(x)
-        time.sleep(after + 1)
-    except KeyboardInterrupt:
-        pass
-    kept = len(dist.group.WORLD._works)
+    kept = len(group._works)
     del x
     other = [torch.zeros(1 << 20) for _ in range(8)]
-    time.sleep(2)
+    store.set("interrupted", "")
+    dist.barrier()  # behind it: it has written by now
     return kept, sum(float(t.sum()) for t in other)
 
 
@@ -226,8 +272,8 @@ def test_interrupt_ends_a_wait(tmp_path):
     waiting, late = script(tmp_path, """
     x = torch.ones(4)
     if rank == 0:
-        print("waits")
         try:
+            print("waits")
             dist.all_reduce(x)
         except KeyboardInterrupt:
             print("interrupted")
@@ -271,8 +317,9 @@ def test_the_interpreter_ends_with_operations_under_way(tmp_path):
 def test_nothing_is_left(tmp_path):
     """Groups that come and go leave no descriptor and no thread."""
     (one,) = script(tmp_path, """
+    import threading
     def now():
-        return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        return len(os.listdir("/proc/self/fd")), threading.active_count(), len(os.listdir("/proc/self/task"))
     dist.init_process_group("skerry", init_method="file://" + os.environ["STORE"], rank=0, world_size=1)
     for i in range(30):
         g = dist.new_group([0])
@@ -281,9 +328,13 @@ def test_nothing_is_left(tmp_path):
         dist.destroy_process_group(g)
         if i == 9:
             before = now()
-    after = now()
-    print(before, after)
-    sys.exit(0 if after[0] <= before[0] + 2 and after[1] <= before[1] + 4 else 1)
+    # Go has as many threads at work as there are cores, by and by, and never gives one back.
+    limits = before[0], before[1], before[2] + os.cpu_count()
+    end = time.monotonic() + 20
+    while any(n > limit for n, limit in zip(now(), limits)):
+        if time.monotonic() > end:
+            sys.exit(f"{limits} descriptors, Python's threads and the system's, now {now()}")
+        time.sleep(0.1)
     """, 1)
     out, err = one.communicate(timeout=PATIENCE)
     assert one.returncode == 0, (out, err)

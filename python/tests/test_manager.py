@@ -1,8 +1,8 @@
 """Training under a Manager: what replicas hold, and how it ends."""
 
 import os
+import re
 import signal
-import socket
 import textwrap
 import threading
 import time
@@ -14,6 +14,9 @@ import trainers
 import skerry
 
 
+HURRY = signal.SIGUSR1  # what has the trainer make the rest of its steps as fast as it can
+
+
 def ready(replica, names, *args):
     """Replicas of the digits trainer that have imported everything, and begin together."""
     made = [replica(name, *args, program=trainers.LATE) for name in names]
@@ -23,30 +26,34 @@ def ready(replica, names, *args):
 
 
 def test_a_replica_is_killed_and_comes_back(replica):
-    *first, again = ready(replica, ("a", "b", "c", "c"), "--steps", 120, "--step-time", 0.05)
+    *first, again = ready(replica, ("a", "b", "c", "c"), "--steps", 120, "--step-time", 0.5)
     for r in first:
         r.kill(signal.SIGCONT)
-    first[0].until(r"step 20 .* with 3 ")
+    at = first[0].reaches(3)
     first[2].kill()
-    first[0].until(r"step 2\d .* with 2 ")
+    at = first[0].reaches(2, beyond=at)
     again.kill(signal.SIGCONT)
+    again.reaches(3)
+    for r in (first[0], first[1], again):
+        r.kill(HURRY)
     for r in (first[0], first[1], again):
         r.end()
     assert trainers.same_after_each_step([*first, again]) == 120
-    assert again.steps()[0].number > 20, "it begins where the others are"
+    assert again.steps()[0].number > at, "it begins where the others are"
     assert again.steps()[-1].participants == 3
     right = [float(r.output.split("right ")[1].split()[0]) for r in (first[0], first[1], again)]
     assert min(right) > 0.8, right
 
 
 def test_sigterm_drains(replica):
-    a, b = ready(replica, "ab", "--steps", 100, "--step-time", 0.03)
+    a, b = ready(replica, "ab", "--steps", 100, "--step-time", 0.5)
     for r in (a, b):
         r.kill(signal.SIGCONT)
-    b.until(r"step 1\d .* with 2 ")
+    b.reaches(2)
     b.kill(signal.SIGTERM)
     b.end()
     assert "drained" in b.output
+    a.kill(HURRY)
     a.end()
     assert trainers.same_after_each_step([a, b]) == 100
 
@@ -57,8 +64,8 @@ def test_ctrl_c_while_it_waits(lighthouse, tmp_path):
         import torch, skerry
         m = skerry.Manager(state={"model": torch.nn.Linear(1, 1)}, min_replica_size=2)
         m._open()
-        print("waits", flush=True)
         try:
+            print("waits", flush=True)
             m.start_quorum()
         except KeyboardInterrupt:
             print("interrupted", flush=True)
@@ -272,17 +279,14 @@ def test_replicas_of_two_ranks(lighthouse, tmp_path):
         if rank == 0:
             store.wait(["bye1"])
     """))
-    ports, ranks = [], []
-    for _ in "ab":
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            ports.append(s.getsockname()[1])
+    ranks = []
     try:
-        for name, port in zip("ab", ports):
+        for name in "ab":
+            port = trainers.port()
             ranks += [trainers.Replica(lighthouse, name, rank, port, program=str(program)) for rank in range(2)]
         for r in ranks:
             r.end()
-        shards = [r.output.split("shard ")[1].strip() for r in ranks]
+        shards = [re.search(r"shard (\[.*?\])", r.output)[1] for r in ranks]  # warnings may follow
         assert shards[0] == shards[2] and shards[1] == shards[3] and shards[0] != shards[1]
     finally:
         for r in ranks:
@@ -376,14 +380,16 @@ def test_nothing_is_left_behind(lighthouse):
                 assert m.should_commit()
 
     def counts():
-        return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        return len(os.listdir("/proc/self/fd")), threading.active_count(), len(os.listdir("/proc/self/task"))
 
     round()
     round()
     before = counts()
+    # Go has as many threads at work as there are cores, by and by, and never gives one back.
+    limits = before[0], before[1], before[2] + os.cpu_count()
     for _ in range(8):
         round()
     deadline = time.monotonic() + 20
-    while any(now > then for now, then in zip(counts(), (before[0] + 2, before[1] + 4))):
-        assert time.monotonic() < deadline, f"{before} descriptors and threads, now {counts()}"
+    while any(n > limit for n, limit in zip(counts(), limits)):
+        assert time.monotonic() < deadline, f"{limits} descriptors, Python's threads and the system's, now {counts()}"
         time.sleep(0.1)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from datetime import timedelta
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from skerry import Aborted
-from skerry._reconfigure import Reconfigurable
+from skerry._reconfigure import Reconfigurable, own_address
 
 SOON = timedelta(seconds=20)
 
@@ -143,8 +144,8 @@ def interrupted(rank, size):
     signal.signal(signal.SIGALRM, on_signal)
     attempt = m.reconfigure(1, handles)
     began = time.monotonic()
-    signal.setitimer(signal.ITIMER_REAL, 0.3)
     with pytest.raises(KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
         attempt.wait()
     took = time.monotonic() - began
     m.meet("interrupted")
@@ -154,6 +155,16 @@ def interrupted(rank, size):
 
 def test_a_wait_is_interrupted(world):
     assert world(2, interrupted).get()[1] < 3
+
+
+def test_a_host_whose_name_has_no_address(monkeypatch):
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    monkeypatch.setattr(socket, "gethostname", lambda: "no host")
+    with socket.socket() as s:
+        s.bind((own_address(), 0))  # it is one of this host's
+    monkeypatch.setenv("MASTER_ADDR", "no host")
+    with pytest.raises(OSError):
+        own_address()
 
 
 def by_torch(rank, size):

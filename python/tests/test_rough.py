@@ -15,7 +15,7 @@ import torch.distributed as dist
 import trainers
 
 import skerry
-from skerry import _parts
+from skerry import _lib, _parts
 
 
 def manager(lighthouse, name, **settings):
@@ -46,7 +46,7 @@ def trainer(lighthouse, state, step, **settings):
     thread = threading.Thread(target=train)
     thread.start()
     try:
-        assert going.wait(60)
+        assert going.wait(trainers.PATIENCE)
         yield said
     finally:
         done.set()
@@ -54,18 +54,29 @@ def trainer(lighthouse, state, step, **settings):
 
 
 @contextlib.contextmanager
-def interrupts(after):
-    """Has a signal's handler raise KeyboardInterrupt once, so many seconds from now."""
+def interrupts(m, verb):
+    """Has a signal's handler raise KeyboardInterrupt once, as soon as a manager waits in a verb: what lets the verb
+    end is to wait for the interrupt."""
+    over = threading.Event()
 
     def handler(*_):
-        raise KeyboardInterrupt
+        if not over.is_set():
+            over.set()
+            raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGALRM, handler)
+    def watch():
+        while verb not in m._calls:
+            if over.wait(0.001):
+                return
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGALRM)
+
+    before, watcher = signal.signal(signal.SIGALRM, handler), threading.Thread(target=watch)
+    watcher.start()
     try:
-        signal.setitimer(signal.ITIMER_REAL, after)
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        over.set()
+        watcher.join()
         signal.signal(signal.SIGALRM, before)
 
 
@@ -99,6 +110,7 @@ def test_a_parameter_that_one_replica_does_not_use(lighthouse):
 
 def test_a_parameter_that_only_a_spare_uses(lighthouse):
     """Its gradient is None for those who take part: with moments it would move on the spare alone."""
+    often = threading.Event()  # one of them was a spare often enough; the other took part alone then
 
     def body(name, m):
         torch.manual_seed(0)
@@ -106,7 +118,7 @@ def test_a_parameter_that_only_a_spare_uses(lighthouse):
         adam = torch.optim.Adam(model.parameters(), lr=0.1)
         m.register("model", model)
         m.register("adam", adam)
-        opt, ddp, spares = skerry.Optimizer(m, adam, steps=60), skerry.DDP(m, model), 0
+        opt, ddp, spares = skerry.Optimizer(m, adam), skerry.DDP(m, model), 0
 
         def step():
             nonlocal spares
@@ -114,10 +126,12 @@ def test_a_parameter_that_only_a_spare_uses(lighthouse):
             spare = not m.is_participating()
             ddp(torch.ones(4, 2), whole=m.current_step() < 10 or spare).sum().backward()
             time.sleep(0.02)
-            if opt.step():
+            if opt.step() and m.current_step() > 10:
                 spares += spare
+            if spares > 20:
+                often.set()
 
-        while m.current_step() < 60:
+        while not often.is_set() and m.current_step() < 3000:
             step()
         m.finish(step, linger=0)
         return spares, model.second.weight.tolist(), adam.state[model.second.weight]["step"].item()
@@ -125,7 +139,7 @@ def test_a_parameter_that_only_a_spare_uses(lighthouse):
     told = []
     out = trainers.both(lighthouse, body, min_replica_size=1, fixed_world_size=1, parity_every=1, on_event=lambda *event: told.append(event))
     assert not [text for kind, text in told if kind == "StateDiffered"]
-    assert max(spares for spares, *_ in out.values()) > 10
+    assert max(spares for spares, *_ in out.values()) > 20
     assert out["a"][1:] == out["b"][1:]
     assert out["a"][2] == 10, "nobody who takes part has moved it since"
 
@@ -156,34 +170,36 @@ def test_moments_of_a_large_model_heal(lighthouse):
 
 
 def test_an_interrupted_commit_keeps_its_answer(lighthouse):
-    met = threading.Barrier(2)
+    met, interrupted = threading.Barrier(2, timeout=trainers.PATIENCE), threading.Event()
 
-    def step(m, wait):
+    def step(m, after=None):
         m.start_quorum()
         m.allreduce(torch.ones(1)).wait()
-        time.sleep(wait)
+        if after:
+            assert after.wait(trainers.PATIENCE)
         return m.should_commit()
 
     def other():
         with manager(lighthouse, "other", min_replica_size=2) as m:
-            for wait in (0, 0.5, 0):  # the second is late with its ballot
-                step(m, wait)
+            for after in (None, interrupted, None):  # the second is late with its ballot
+                step(m, after)
             met.wait()
 
     thread = threading.Thread(target=other)
     thread.start()
     with manager(lighthouse, "mine", min_replica_size=2) as m:
-        assert step(m, 0)
+        assert step(m)
         m.start_quorum()
         m.allreduce(torch.ones(1)).wait()
-        with interrupts(0.1), pytest.raises(KeyboardInterrupt):
+        with interrupts(m, _lib.COMMIT), pytest.raises(KeyboardInterrupt):
             m.should_commit()
         assert not m.holds_state()
         for call in (m.start_quorum, m.state_dict, lambda: m.allreduce(torch.ones(1))):
             with pytest.raises(skerry.StepOpen, match="call it again"):
                 call()
+        interrupted.set()
         assert m.should_commit() and m.holds_state() and m.state_dict()["step"] == 2
-        assert step(m, 0) and m.current_step() == 3
+        assert step(m) and m.current_step() == 3
         met.wait()
     thread.join()
 
@@ -213,8 +229,9 @@ def test_a_heal_is_not_lost_with_the_call_that_brought_it(lighthouse, by):
         mine = {"n": 0}
         with manager(lighthouse, "newcomer", state={"extra": Kept(mine)}, on_event=event) as m:
             m._open()
-            with interrupts(0.01) if by == "signal" else contextlib.nullcontext(), contextlib.suppress(KeyboardInterrupt, RuntimeError):
-                m.start_quorum()
+            with contextlib.suppress(KeyboardInterrupt, RuntimeError):
+                with interrupts(m, _lib.START) if by == "signal" else contextlib.nullcontext():
+                    m.start_quorum()
             assert by == "signal" or raised
             for _ in range(5):
                 out = step(m, mine)
@@ -230,22 +247,21 @@ def test_nobody_saves_what_an_interrupted_commit_left(lighthouse):
     def other():
         with manager(lighthouse, "other", min_replica_size=2) as m:
             with contextlib.suppress(skerry.TrainingEnded, skerry.Aborted):
-                for wait in (0, 1):
+                for last in (False, True):
                     m.start_quorum()
                     m.allreduce(torch.ones(1)).wait()
-                    time.sleep(wait)
+                    if last:
+                        done.wait(trainers.PATIENCE)
                     m.should_commit()
-            done.wait(60)
 
     thread = threading.Thread(target=other)
     thread.start()
-    with interrupts(60), pytest.raises(KeyboardInterrupt), manager(lighthouse, "mine", min_replica_size=2) as m:
-        for _ in range(2):
+    with pytest.raises(KeyboardInterrupt), manager(lighthouse, "mine", min_replica_size=2) as m:
+        for last in (False, True):
             m.start_quorum()
             m.allreduce(torch.ones(1)).wait()
-            if m.current_step() == 1:
-                signal.setitimer(signal.ITIMER_REAL, 0.1)
-            m.should_commit()
+            with interrupts(m, _lib.COMMIT) if last else contextlib.nullcontext():
+                m.should_commit()
     done.set()
     thread.join()
     assert not m.holds_state()
@@ -255,7 +271,7 @@ def test_nobody_saves_what_an_interrupted_commit_left(lighthouse):
 
 def test_an_interrupted_round_is_not_reduced_anew(lighthouse):
     """The second reduction would be of nobody: its tensors would stay this replica's own."""
-    met = threading.Barrier(2)
+    met, interrupted = threading.Barrier(2, timeout=trainers.PATIENCE), threading.Event()
 
     def run(name):
         with manager(lighthouse, name, min_replica_size=2) as m:
@@ -268,11 +284,12 @@ def test_an_interrupted_round_is_not_reduced_anew(lighthouse):
                 model.weight.grad = torch.full_like(model.weight, 1.0 if name == "a" else 3.0)
                 sgd.step()
                 if name == "b":
-                    commit, m.should_commit = m.should_commit, lambda: (time.sleep(0.5), commit())[1]
+                    commit, m.should_commit = m.should_commit, lambda: interrupted.wait(trainers.PATIENCE) and commit()
                     local.sync()
                 else:
-                    with interrupts(0.2), pytest.raises(KeyboardInterrupt):
+                    with interrupts(m, _lib.COMMIT), pytest.raises(KeyboardInterrupt):
                         local.sync()
+                    interrupted.set()
                     local.sync()
                 met.wait()
             return model.weight.item()
@@ -341,6 +358,8 @@ def test_who_is_done_applies_what_the_others_do(lighthouse):
             for _ in range(4 if name == "a" else 8):
                 model.weight.grad = torch.ones_like(model.weight)
                 sgd.step()
+            while m.current_step() < 4:  # a, which in finish might leave before the last round
+                local.idle()
             m.finish(local.idle, linger=0)
         return model.weight.item()
 
@@ -463,11 +482,15 @@ def test_sigterm_is_a_forked_childs_own(lighthouse):
     with manager(lighthouse, "mine", drain_on_sigterm=True) as m:
         m.start_quorum()
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        r, w = os.pipe()
         pid = os.fork()
         if pid == 0:
+            os.write(w, b"forked")
             time.sleep(60)
             os._exit(0)
-        time.sleep(0.1)
+        os.close(w)
+        assert os.read(r, 6) == b"forked"
+        os.close(r)
         os.kill(pid, signal.SIGTERM)
         assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGTERM
         with manager(lighthouse, "second", job="another", drain_on_sigterm=True) as second:

@@ -1,7 +1,8 @@
 """Trains under torchft's Manager over skerry.torchft.ProcessGroup. With "manager" as its argument,
 Skerry's manager takes the place of torchft's.
 
-It imports everything, says "ready", and goes on at SIGCONT.
+It imports everything, says "ready", and goes on at SIGCONT. Its steps take their time until SIGUSR1 comes, and none
+from then on: so a test has as many seconds as it needs to do something to replicas that train.
 """
 
 import hashlib
@@ -11,6 +12,8 @@ import sys
 import time
 from datetime import timedelta
 
+# Before there are threads of the libraries: one that has not blocked it takes it from the process and drops it.
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCONT])
 os.environ["RUST_LOG"] = "error"  # torchft's manager prints each step, and its reader is not quick
 
 import torch
@@ -19,13 +22,21 @@ import torchft
 
 import skerry.torchft
 
-STEPS, STEP_TIME = 120, 0.05
+STEPS, STEP_TIME = 120, 0.5
+
+
+def hurry(*_):
+    global STEP_TIME
+    STEP_TIME = 0.0
+
+
+signal.signal(signal.SIGUSR1, hurry)
 
 if "manager" in sys.argv[1:]:
     skerry.torchft.use_manager()
 torch.set_num_threads(1)
 torch.manual_seed(os.getpid())  # torchft's heal at step 0 makes all begin alike
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCONT])
+torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])  # the first of a process imports torch._dynamo, which takes seconds
 print("ready", flush=True)
 signal.sigwait([signal.SIGCONT])
 

@@ -2,12 +2,14 @@
 
 import collections
 import os
+import random
 import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -23,15 +25,48 @@ _step = re.compile(r"step (\d+) loss \S+ with (\d+) at (\d+) sha (\w+)")
 
 
 class Lighthouse:
+    """A lighthouse on a port that the system chose: nothing else can have taken it meanwhile."""
+
     def __init__(self, binary, *args):
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{s.getsockname()[1]}"
-        self._process = subprocess.Popen([binary, "--bind", self.address, *args], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._log = tempfile.TemporaryFile()
+        self._process = subprocess.Popen([binary, "--bind", "127.0.0.1:0", *args], stdout=subprocess.DEVNULL, stderr=self._log)
+        try:
+            self.address = self._served()
+        except BaseException:
+            self.close()
+            raise
+
+    def _served(self):
+        end = time.monotonic() + PATIENCE
+        while not (page := re.search(r"page=https?://(\S+?)/\s", self.said())):
+            if self._process.poll() is not None or time.monotonic() > end:
+                pytest.fail(f"the lighthouse serves nothing (status {self._process.poll()}): {self.said()[-2000:]}")
+            time.sleep(0.01)
+        return page[1]
+
+    def said(self):
+        return os.pread(self._log.fileno(), 1 << 20, 0).decode(errors="replace")  # a seek would move the lighthouse, too
 
     def close(self):
         self._process.kill()
         self._process.wait()
+        self._log.close()
+
+
+def port():
+    """A free port that the system gives to no client, as long as there are such: one that it chose itself may be a
+    client's before it is used."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as f:
+        low, high = map(int, f.read().split())
+    outside = [*range(10000, low), *range(high + 1, 65536)] or range(10000, 65536)
+    for p in random.choices(outside, k=100):
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", p))
+            except OSError:
+                continue
+            return p
+    pytest.fail("no free port")
 
 
 class Replica:
@@ -39,7 +74,7 @@ class Replica:
 
     def __init__(self, lighthouse, name, *args, program=DIGITS):
         env = dict(os.environ, REPLICA_GROUP_ID=name, SKERRY_LIGHTHOUSE=lighthouse.address)
-        self.name = name
+        self.name, self._lighthouse = name, lighthouse
         self.process = subprocess.Popen(
             [sys.executable, program, *map(str, args)], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
@@ -56,13 +91,28 @@ class Replica:
 
     def until(self, what, deadline=PATIENCE):
         """Waits until the output has something that matches."""
+        self._until(lambda: re.search(what, self.read()), repr(what), deadline)
+
+    def reaches(self, participants, beyond=0):
+        """Waits for a step of so many participants beyond a step, and returns its number."""
+
+        def found():
+            return next((s.number for s in self.steps() if s.number > beyond and s.participants == participants), None)
+
+        return self._until(found, f"a step beyond {beyond} with {participants}", PATIENCE)
+
+    def _until(self, found, what, deadline):
         end = time.monotonic() + deadline
-        while not re.search(what, self.read()):
-            if self.process.poll() is not None and not re.search(what, self.read()):
-                pytest.fail(f"{self.name} ended with {self.process.returncode} before {what!r}: {self.output[-2000:]}")
+        while not (out := found()):
+            if self.process.poll() is not None and not (out := found()):
+                pytest.fail(f"{self.name} ended with {self.process.returncode} before {what}: {self._tail()}")
             if time.monotonic() > end:
-                pytest.fail(f"{self.name} has not said {what!r} after {deadline} s: {self.output[-2000:]}")
+                pytest.fail(f"{self.name} has not said {what} after {deadline} s: {self._tail()}")
             time.sleep(0.01)
+        return out
+
+    def _tail(self):
+        return f"{self.read()[-2000:]}\nthe lighthouse: {self._lighthouse.said()[-2000:]}"
 
     def end(self, status=0):
         """Waits for the process to end well."""
@@ -70,9 +120,9 @@ class Replica:
             code = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.process.send_signal(signal.SIGABRT)
-            pytest.fail(f"{self.name} does not end: {self.read()[-2000:]}")
+            pytest.fail(f"{self.name} does not end: {self._tail()}")
         self.read()
-        assert code == status, f"{self.name} ended with {code}: {self.output[-2000:]}"
+        assert code == status, f"{self.name} ended with {code}: {self._tail()}"
 
     def kill(self, sig=signal.SIGKILL):
         self.process.send_signal(sig)

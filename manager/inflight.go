@@ -114,6 +114,13 @@ func (m *Manager) issuing(op *pg.Op) {
 	}
 }
 
+// OpTimeout is how long an operation of the step under way may take.
+func (m *Manager) OpTimeout() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.opTimeoutLocked()
+}
+
 // opTimeoutLocked is how long an operation may take: a member that heals makes
 // the others wait for its state, in the first step of its quorum.
 func (m *Manager) opTimeoutLocked() time.Duration {

@@ -205,7 +205,7 @@ func skerry_manager_move(manager C.int64_t) {
 //export skerry_manager_event
 func skerry_manager_event(manager C.int64_t, text *C.char, textCap C.int64_t) (n C.int64_t) {
 	_ = guarded(func() error { // of none: no event
-		e, err := library.NextEvent(int64(manager))
+		e, err := library.NextEvent(int64(manager), int(textCap))
 		put(text, textCap, e)
 		n = C.int64_t(len(e))
 		return err

@@ -141,7 +141,8 @@ void skerry_manager_drain(int64_t manager);
 // Says that the trainer moves, where it calls nothing else for long.
 void skerry_manager_move(int64_t manager);
 
-// Writes the oldest event not yet told, as JSON with type, text and data, its fields, and returns its length; 0: there is none.
+// Writes the oldest event not yet told, as JSON with type, text and data, its fields, and returns its length; 0: there is none. One that is
+// not shorter than text_cap is cut, and told again.
 int64_t skerry_manager_event(int64_t manager, char *text, int64_t text_cap);
 
 // What a manager may want of the program around it, whose threads wait for it, each for one kind:

@@ -28,9 +28,12 @@ type trainer struct {
 	parts  map[string]*part
 	group  int64
 	wishes *wishes
-	ran    chan error    // what Run returned; capacity 1
-	turn   chan struct{} // Finish wants a step; capacity 1
-	took   chan error    // how that step ended; capacity 1
+	// patience bounds a wish for a state.
+	patience time.Duration
+
+	ran  chan error    // what Run returned; capacity 1
+	turn chan struct{} // Finish wants a step; capacity 1
+	took chan error    // how that step ended; capacity 1
 
 	mu struct {
 		sync.Mutex
@@ -110,6 +113,7 @@ func (l *Library) OpenManager(settings string) (int64, error) {
 	if t.Manager, err = manager.New(cfg); err != nil {
 		return 0, errors.Join(fmt.Errorf("%w: %w", pg.ErrInvalidOp, err), cfg.Backend.Close())
 	}
+	t.patience = t.Timeouts().Heal
 	for _, o := range s.Parts {
 		p := &part{name: o.Name}
 		save := p.save
@@ -189,8 +193,8 @@ func fieldsOf(e manager.Event) map[string]any {
 }
 
 // NextEvent is the oldest event that the trainer has not heard, as JSON with type, text and data;
-// "": none.
-func (l *Library) NextEvent(h int64) (string, error) {
+// "": none. One that is not shorter than room stays the oldest.
+func (l *Library) NextEvent(h int64, room int) (string, error) {
 	t, err := get[*trainer](l.t, h)
 	if err != nil {
 		return "", err
@@ -201,14 +205,24 @@ func (l *Library) NextEvent(h int64) (string, error) {
 		return "", nil
 	}
 	e := t.mu.events[0]
-	t.mu.events = t.mu.events[1:]
+	if len(e) < room {
+		t.mu.events = t.mu.events[1:]
+	}
 	return e, nil
 }
 
 // ask has the program copy a part's tensors to where it told. Without an answer, when the program
 // refuses or the Manager closes, the state is absent: no reader takes what is left for this step's.
+//
+// What a heal has brought is the state where it lies, until the program has taken it and tells anew:
+// its device has another one until then.
 func (t *trainer) ask(p *part) checkpoint.State {
-	if err := t.wishes.ask(context.Background(), WishState, wish{Part: p.name}, nil); err != nil {
+	if p.healed() {
+		return p.save()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), t.patience)
+	defer cancel()
+	if err := t.wishes.ask(ctx, WishState, wish{Part: p.name}, nil); err != nil {
 		return p.save().Absent()
 	}
 	return p.save()
@@ -412,7 +426,7 @@ func (t *trainer) numbers() (string, error) {
 	n := map[string]any{
 		"step": t.Step(), "batches": t.BatchesCommitted(), "quorum_id": t.QuorumID(),
 		"participants": t.NumParticipants(), "participant_rank": t.ParticipantRank(), "participating": t.IsParticipating(),
-		"healing": t.IsHealing(), "replica_id": t.ReplicaID(), "holds_state": t.HoldsState(), "step_timeout_us": t.Timeouts().Step.Microseconds(),
+		"healing": t.IsHealing(), "replica_id": t.ReplicaID(), "holds_state": t.HoldsState(), "op_timeout_us": t.OpTimeout().Microseconds(), "heal_timeout_us": t.Timeouts().Heal.Microseconds(),
 		"position": map[string]any{"cluster": p.Cluster, "quorum_id": p.QuorumID, "step": p.Step},
 	}
 	if err := t.Errored(); err != nil {

@@ -223,7 +223,7 @@ func TestManagerHealsWhatIsNotThereYet(t *testing.T) {
 	}
 	kinds := ""
 	for {
-		e, err := late.l.NextEvent(late.m)
+		e, err := late.l.NextEvent(late.m, 1<<20)
 		if err != nil || e == "" {
 			break
 		}

@@ -243,7 +243,7 @@ func TestOutsideRefused(t *testing.T) {
 		t.Errorf("groups %+v, want another quorum's behind the one that was refused", p.made)
 	}
 	for {
-		e, err := p.l.NextEvent(p.m)
+		e, err := p.l.NextEvent(p.m, 1<<20)
 		if err != nil || e == "" {
 			t.Fatal("no event tells of the refusal")
 		}

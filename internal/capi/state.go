@@ -92,6 +92,13 @@ func (t tensorText) tensor() (tensor.Tensor, error) {
 	return x, nil
 }
 
+// healed says that the owner has yet to tell of what a heal has brought.
+func (p *part) healed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.loaded
+}
+
 func (p *part) save() checkpoint.State {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -62,7 +62,8 @@ class Devices:
         if (old := self._epoch) is not None:
             old.end("another quorum")
         self._epoch = None
-        made = _Epoch(key, self._make(Store(g["store"], self._timeout), g["rank"], g["size"], self._timeout))
+        store = Store(g["store"], self._timeout)
+        made = _Epoch(key, self._make(store, g["rank"], g["size"], self._timeout), store)
         with self._lock:
             late = key in self._over
             self._over.clear()
@@ -85,19 +86,25 @@ class Devices:
     # What a training loop calls.
 
     def begin(self):
-        """Begins a step: what it reduces goes to the group of one quorum."""
+        """Begins a step, or ends it: what it reduces goes to the group of one quorum."""
         self._step = None
 
     def allreduce(self, tensor, op):
+        average = op == dist.ReduceOp.AVG
+        if not average and op != dist.ReduceOp.SUM:
+            raise NotImplementedError(f"skerry: reduce operation {op} of a tensor on {tensor.device}, want SUM or AVG")
+        if self._manager is None or not self._manager._in_step:
+            raise RuntimeError(f"skerry: an all-reduce of a tensor on {tensor.device} outside of a step, want one from start_quorum to should_commit")
         if self._step is None:
             self._step = self._join()
         step = self._step
-        if step.epoch is None or step.epoch.over:
-            self._manager.report_error(f"no group of {self.backend} in this step: its quorum has fallen")
+        if step.epoch is None:
+            return _Reduced(tensor, None)
+        if step.epoch.over:  # what is on the host may be in the next quorum by now: the others there would wait for this one
+            self._end_quorum(f"no group of {self.backend} in this step: its quorum has fallen")
             return _Reduced(tensor, None)
         if step.rank < 0:
             tensor.zero_()
-        average = op == dist.ReduceOp.AVG
         opts = dist.AllreduceOptions()
         opts.reduceOp, opts.timeout = dist.ReduceOp.SUM if average else op, self._timeout
         try:
@@ -110,14 +117,16 @@ class Devices:
         return work
 
     def _join(self):
-        """Waits for the step's quorum, and ties the step to it: what is on the host goes with it."""
-        step = _Step()
-        said = self._manager._shares()
-        if said is None:
-            return step
-        step.rank, step.count, epoch = said["rank"], said["count"], self._epoch
-        if epoch is None or epoch.key[1] != said["quorum_id"]:
-            return step
+        """Waits for the step's quorum, and ties the step to it: what is on the host goes with it. What the loop was told
+        of an earlier one counts no more."""
+        step, epoch, said = _Step(), None, None
+        while epoch is None or epoch.over or epoch.key[1] != said["quorum_id"]:
+            if said is not None:
+                time.sleep(1e-3)  # the Manager is about to know that it has fallen
+            if (said := self._manager._shares(anew=True)) is None:
+                return step  # it is lost, and this replica does not speak of it either
+            epoch = self._epoch
+        step.rank, step.count = said["rank"], said["count"]
         word = torch.zeros(1, dtype=torch.uint8)
         self._manager.group._do(_ops.ALL_REDUCE, [word], [word], None)
         step.epoch = epoch
@@ -135,9 +144,14 @@ class Devices:
     def _failed(self, epoch, error):
         """Discards the step, and ends the epoch: a group of torch's that has failed is of no more use."""
         why = f"{self.backend}: {type(error).__name__}: {error}"
+        if epoch.over or self._epoch is not epoch:
+            self._manager.report_error(why)
+        else:
+            self._end_quorum(why)
+
+    def _end_quorum(self, why):
         self._manager.report_error(why)
-        if not epoch.over:
-            _lib.abort(self._manager.group._handle, why)
+        _lib.abort(self._manager.group._handle, why)
 
     def settle(self, timeout):
         """Waits until the step's operations have ended, on the devices too; whether they did well is reported. An
@@ -154,6 +168,8 @@ class Devices:
             if not work.ended(time.monotonic() + timeout):
                 raise RuntimeError(f"skerry: {self.backend} goes on with a tensor whose operation was aborted: end this process")
         step.works.clear()
+        if step.epoch is not None and step.epoch.over:  # of an aborted kernel NCCL says that it has ended, and no more
+            self._manager.report_error(f"the group of {self.backend} was aborted in this step")
 
 
 class _Step:
@@ -166,8 +182,9 @@ class _Step:
 class _Epoch:
     """A group of torch's, until its quorum falls."""
 
-    def __init__(self, key, group):
+    def __init__(self, key, group, store):
         self.key, self.group, self.over = key, group, False
+        self._store = store  # NCCL asks it with the first operation, and keeps none of it that is Python's
         self._lock, self._ended = threading.Lock(), threading.Event()
 
     def end(self, why):
@@ -241,6 +258,9 @@ def listen(manager, kind, grant, threads):
                 wish = _lib.manager_wish(manager, kind, _LONG)
             except (_errors.Closed, _errors.Forked):
                 return
+            except Exception:  # as memory that ran out: the next wish is to be heard
+                time.sleep(_SLICE)
+                continue
             if wish is None:
                 continue
             why = ""
@@ -248,18 +268,26 @@ def listen(manager, kind, grant, threads):
                 grant(wish)
             except Exception as e:
                 why = f"{type(e).__name__}: {e}"
-            _lib.manager_grant(manager, wish["id"], why)
+            with contextlib.suppress(Exception):  # it is closed
+                _lib.manager_grant(manager, wish["id"], why)
 
     threads.append(thread := threading.Thread(target=run, name="skerry-wishes", daemon=True))
     thread.start()
 
 
 def _nccl(store, rank, size, timeout):
-    os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")  # else its watchdog ends the process, where a peer is dead
     opts = dist.ProcessGroupNCCL.Options()
     opts._timeout = timeout
     opts.config.blocking = False  # else an abort waits for a communicator that is under way
-    group = dist.ProcessGroupNCCL(store, rank, size, opts)
+    handling, before = "TORCH_NCCL_ASYNC_ERROR_HANDLING", os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING")
+    os.environ[handling] = "0"  # else its watchdog ends the process, where a peer is dead; other groups keep theirs
+    try:
+        group = dist.ProcessGroupNCCL(store, rank, size, opts)
+    finally:
+        if before is None:
+            del os.environ[handling]
+        else:
+            os.environ[handling] = before
     group._set_sequence_number_for_group()
     return group
 

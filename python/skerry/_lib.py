@@ -266,9 +266,13 @@ def manager_move(manager):
 
 def manager_event(manager):
     """The oldest event not yet told, from JSON; None: there is none."""
-    buffer = ctypes.create_string_buffer(1 << 16)
-    n = _alive().skerry_manager_event(manager, buffer, len(buffer))
-    return json.loads(buffer.value) if 0 < n < len(buffer) else None
+    size = _TEXT
+    while True:
+        buffer = ctypes.create_string_buffer(size)
+        n = _alive().skerry_manager_event(manager, buffer, size)
+        if n < size:
+            return json.loads(buffer.value) if n > 0 else None
+        size = n + 1
 
 
 WISH_GROUP, WISH_END, WISH_STATE = range(1, 4)

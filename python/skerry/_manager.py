@@ -255,7 +255,7 @@ class Manager:
         self._resume()
         if self._devices and _lib.COMMIT not in self._calls:
             self.move()
-            self._devices.settle(self._numbers()["step_timeout_us"] / 1e6)
+            self._devices.settle(self._numbers()["op_timeout_us"] / 1e6)
         self._group._busy()  # lets operations tell why they failed
         try:
             self._call(_lib.COMMIT, 0, timeout)
@@ -359,8 +359,10 @@ class Manager:
             return n["participant_rank"], n["participants"]
         return who["rank"], who["count"]
 
-    def _shares(self):
+    def _shares(self, anew=False):
         """What the step is shared out to, and in which quorum; None: it is lost, or none is under way."""
+        if anew:
+            self._who = None
         if self._who is None and self._in_step:
             with contextlib.suppress(_errors.StepFailed):
                 self._who = {"rank": 0, "count": 0, "quorum_id": 0, **self._call(_lib.PARTICIPANTS)}
@@ -403,7 +405,7 @@ class Manager:
         self._handle = _lib.open_manager(json.dumps(settings))
         self._group = _ManagedGroup(self, _lib.manager_group(self._handle))
         if self._devices:
-            self._devices.open(self, self._handle, timedelta(microseconds=self._numbers()["step_timeout_us"]))
+            self._devices.open(self, self._handle, timedelta(microseconds=self._numbers()["heal_timeout_us"]))
         if any(p.asked for p in self._parts.values()):
             listen(self._handle, _lib.WISH_STATE, lambda wish: self._parts[wish["part"]].fetch(), self._threads)
         _managers.add(self)
@@ -429,6 +431,8 @@ class Manager:
             raise
         if verb == _lib.COMMIT:
             self._committed = said.get("commit", False)
+            if self._devices:
+                self._devices.begin()
         self._unheard = self._unheard or error is not None
         if kept:
             self._drop(verb)

@@ -37,7 +37,7 @@ class Part:
         that stays: a heal may write to what it was told of in an earlier step."""
         tensors, self.text = _tree.flatten(self.get())
         self._far = {name: t for name, t in tensors.items() if far(t)}
-        self._ready = _events(self._far.values()) if self.asked else {}
+        self._ready = {} if self.volatile else _events(self._far.values())
         for name, t in tensors.items():
             if name in self._far:
                 tensors[name] = self._twin(name, t)
@@ -166,7 +166,13 @@ def _of_module(name, module):
         now = dict(module.state_dict())
         if all(k in now and _same(now[k], v) for k, v in tree.items()):
             return  # the heal wrote into them
-        now.update({k: v.clone() for k, v in tree.items()})  # the same memory may be read in another order
+        for k, v in tree.items():  # of a DTensor it is this rank's part
+            local = getattr(now.get(k), "to_local", None)
+            if local is not None and local().shape == v.shape:
+                with torch.no_grad():
+                    local().copy_(v)
+            else:
+                now[k] = v.clone()  # the same memory may be read in another order
         module.load_state_dict(now)
 
     parts = [Part(name, lambda: split()[0], load, room=0)]

@@ -28,6 +28,9 @@ class Store(dist.Store):
             raise dist.DistStoreError(f"skerry: store: {verb} {fields.get('key') or fields.get('keys')}: {error}")
         return said
 
+    def clone(self):
+        return self
+
     def set(self, key, value):
         self._call("set", key=key, value=_bytes(value))
 

@@ -15,10 +15,10 @@ class Group:
     """Reduces by the store."""
 
     def __init__(self, store, rank, size, timeout):
-        self._store, self._rank, self._size = store, rank, size
+        self._store, self._rank, self._size = dist.PrefixStore("group", store), rank, size  # which is C++'s, as NCCL's
         self._lock, self._pending, self._over, self._ops = threading.Lock(), set(), False, 0
-        store.set(f"there/{rank}", b"")
-        store.wait([f"there/{r}" for r in range(size)])
+        self._store.set(f"there/{rank}", "")
+        self._store.wait([f"there/{r}" for r in range(size)])
 
     def allreduce(self, tensors, opts):
         future = torch.futures.Future()
@@ -28,15 +28,18 @@ class Group:
             self._pending.add(future)
             self._ops += 1
             op = self._ops
-        self._store.set(f"{op}/{self._rank}", tensors[0].numpy().tobytes())
+        self._store.set(f"{op}/{self._rank}", tensors[0].numpy().tobytes().hex())
         threading.Thread(target=self._reduce, args=(op, tensors, future), daemon=True).start()
         return _Work(future)
+
+    def _part(self, op, rank, like):
+        return torch.frombuffer(bytearray.fromhex(self._store.get(f"{op}/{rank}").decode()), dtype=like.dtype).view(like.shape)
 
     def _reduce(self, op, tensors, future):
         t = tensors[0]
         try:
-            parts = [torch.frombuffer(bytearray(self._store.get(f"{op}/{r}")), dtype=t.dtype).view(t.shape) for r in range(self._size)]
-        except dist.DistStoreError:  # aborted, as the store is closed then
+            parts = [self._part(op, r, t) for r in range(self._size)]
+        except RuntimeError:  # aborted, as the store is closed then
             return
         with self._lock:
             if future not in self._pending:

@@ -249,6 +249,19 @@ def test_states_on_devices(lighthouse, monkeypatch):
     assert len(mb) == len(ma) == 4
 
 
+def test_outside_of_a_step(lighthouse):
+    with skerry.Manager(replica_id="a", lighthouse=lighthouse.address, state={"model": torch.nn.Linear(1, 1)}, devices=devices()) as m:
+        x = torch.ones(3)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="outside of a step"):
+                m.allreduce(x)
+            m.start_quorum()
+            with pytest.raises(NotImplementedError, match="want SUM or AVG"):
+                m.allreduce(x, dist.ReduceOp.MAX)
+            m.allreduce(x).wait()
+            assert m.should_commit()
+
+
 def test_refusals():
     with pytest.raises(ValueError, match="'mpi', want"):
         skerry.Devices("mpi")

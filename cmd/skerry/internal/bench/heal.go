@@ -27,8 +27,10 @@ const (
 
 // healChanges are how much of a state changes with a step: as much as is reduced
 // and no more (the rest is frozen); one part in a hundred, another in each step
-// (embeddings); everything (dense Adam).
-var healChanges = []string{changeNone, changeRows, changeAll}
+// (embeddings); everything (dense Adam), also healed in place.
+var healChanges = []string{changeNone, changeRows, changeAll, changeAll + inPlace}
+
+const inPlace = ", in place" // of a change: with manager.Config.HealInPlace
 
 // runHeal measures the members' longest time between two commits while a replica
 // joins whose state is all different, and the raw stream of as many bytes.

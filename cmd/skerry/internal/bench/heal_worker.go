@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -95,7 +96,7 @@ func HealWorker(ctx context.Context, w spawn.Worker) error {
 	go t.listen() // ends with the process
 	return withManager(ctx, manager.Config{
 		ReplicaID: fmt.Sprintf("heal-%d", w.Rank), Lighthouse: []string{t.args.Lighthouse},
-		Backend: tcp.New(tcp.Options{}), OnEvent: t.event, Log: log,
+		Backend: tcp.New(tcp.Options{}), OnEvent: t.event, Log: log, HealInPlace: strings.HasSuffix(t.args.Change, inPlace),
 	}, t.state, t.train)
 }
 
@@ -206,7 +207,7 @@ func (t *healTrainer) apply(step int64) {
 		for i := range part {
 			part[i] += t.grads[i%len(t.grads)]
 		}
-	case changeAll:
+	case changeAll, changeAll + inPlace:
 		for i := range t.state {
 			t.state[i] += t.grads[i&(healModel-1)]
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/tcp/internal/frame"
 	"github.com/skerry-ft/skerry/tensor"
@@ -252,7 +253,10 @@ func TestStreamSilent(t *testing.T) {
 	if err := b.Err(); err != nil {
 		t.Errorf("a stream is silent for a while: %v, want patience", err)
 	}
-	silent(patientBeats * 5 / 2)
+	testkit.Eventually(t, "a stream is judged before its next beat comes", func() bool {
+		silent(patientBeats * 5 / 2)
+		return b.Err() != nil
+	})
 	if err := b.Err(); !errors.Is(err, errSilent) || !strings.Contains(err.Error(), "stream 1 (127.0.0.1:") {
 		t.Errorf("a stream is silent for long: %v, want it named", err)
 	}

@@ -11,7 +11,7 @@ import (
 
 // testsAtOnce is how many tests run at a time, unless -parallel says otherwise: many
 // wait for deadlines.
-const testsAtOnce = 6
+const testsAtOnce = 8
 
 func TestMain(m *testing.M) {
 	enterNetNS()

@@ -167,7 +167,8 @@ func (s *Store) publish(tmp, name string) error {
 		if err = s.root.MkdirAll(dir, dirMode); err == nil {
 			err = s.root.Rename(tmp, name)
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		// os says that it exists, too, where it is deleted before os has looked what it is.
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 			break
 		}
 	}

@@ -55,6 +55,9 @@ func TestWorldRankOneHangsInTheFirstStep(t *testing.T) {
 // oneRankHangsAWhile: a rank that hung for a while, and the other that went on calling
 // meanwhile, come together again by themselves, and cost the others nothing more.
 func oneRankHangsAWhile(t *testing.T, rank int, at stage) {
+	if testing.Short() && at != stageBallot {
+		t.Skip("as before its ballot, at another point, for as many steps")
+	}
 	o := usual()
 	o.stepTimeout, o.rules.JoinTimeout, o.rules.StuckAfter = 3*time.Second, 2*time.Second, 10*time.Second
 	inWorld(t, o, func(w *world) {

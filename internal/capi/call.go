@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// call is a method of a Manager under way, on a goroutine of its own: what waits for it
+// call is a method of a Manager or a store under way, on a goroutine of its own: what waits for it
 // may look at signals meanwhile.
 type call struct {
 	cancel context.CancelFunc
@@ -15,13 +15,19 @@ type call struct {
 	err  error
 }
 
-// start runs f for a handle.
-func (l *Library) start(f func(ctx context.Context, c *call) error) int64 {
+// start runs f for a handle. The timeout, if above 0, is its ctx's.
+func (l *Library) start(timeout time.Duration, f func(ctx context.Context, c *call) error) int64 {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &call{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		defer cancel()
+		ctx := ctx
+		if timeout > 0 {
+			var end context.CancelFunc
+			ctx, end = context.WithTimeout(ctx, timeout)
+			defer end()
+		}
 		c.err = f(ctx, c)
 	}()
 	return l.t.add(c)

@@ -295,14 +295,9 @@ const (
 // that ends it, if it is under way. The timeout, if above 0, is its ctx's.
 func (l *Library) Call(h int64, v Verb, argument int64, timeout time.Duration) int64 {
 	t, err := get[*trainer](l.t, h)
-	return l.start(func(ctx context.Context, c *call) error {
+	return l.start(timeout, func(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
-		}
-		if timeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, timeout)
-			defer cancel()
 		}
 		return t.do(ctx, c, v, argument)
 	})

@@ -67,14 +67,9 @@ func (l *Library) CallStore(h int64, request string, timeout time.Duration) int6
 	if err == nil {
 		err = unmarshal(request, &r)
 	}
-	return l.start(func(ctx context.Context, c *call) error {
+	return l.start(timeout, func(ctx context.Context, c *call) error {
 		if err != nil {
 			return err
-		}
-		if timeout > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, timeout)
-			defer cancel()
 		}
 		a, err := r.do(ctx, s)
 		if err != nil {

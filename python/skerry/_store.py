@@ -1,7 +1,6 @@
 """A rendezvous store of the library, as torch's groups take one."""
 
 import base64
-import contextlib
 import json
 from datetime import timedelta
 
@@ -22,8 +21,10 @@ class Store(dist.Store):
     def _call(self, verb, timeout=None, **fields):
         request = json.dumps({"verb": verb, **{k: base64.b64encode(v).decode() if isinstance(v, bytes) else v for k, v in fields.items()}})
         call = _lib.store_call(self._handle, request, microseconds(timeout or self._limit))
-        with contextlib.closing(_Call(call)):
+        try:
             said, error = _lib.manager_answer(call)
+        finally:
+            _lib.close(call)
         if error is not None:
             raise dist.DistStoreError(f"skerry: store: {verb} {fields.get('key') or fields.get('keys')}: {error}")
         return said
@@ -73,14 +74,6 @@ class Store(dist.Store):
     @property
     def timeout(self):
         return self._limit
-
-
-class _Call:
-    def __init__(self, handle):
-        self._handle = handle
-
-    def close(self):
-        _lib.close(self._handle)
 
 
 def _bytes(value):

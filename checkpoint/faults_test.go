@@ -180,13 +180,13 @@ func impatient(t *testing.T, n int, s checkpoint.State, timeout time.Duration) (
 	cfg := checkpoint.HTTPConfig{ChunkBytes: small, Timeout: timeout}
 	fronts := make([]*front, n)
 	for i := range fronts {
-		d := running(t, cfg)
+		d := ckpttest.Running(t, cfg)
 		if err := d.Serve("v", ckpttest.Saves(s)); err != nil {
 			t.Fatal(err)
 		}
 		fronts[i] = newFront(t, d)
 	}
-	return running(t, cfg), fronts
+	return ckpttest.Running(t, cfg), fronts
 }
 
 func urls(fronts []*front) (out []string) {
@@ -422,12 +422,12 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 func TestTokenIsProved(t *testing.T) {
 	t.Parallel()
 	s := ckpttest.NewState(1)
-	donor := running(t, checkpoint.HTTPConfig{Token: []byte("one")})
+	donor := ckpttest.Running(t, checkpoint.HTTPConfig{Token: []byte("one")})
 	if err := donor.Serve("v", ckpttest.Saves(s)); err != nil {
 		t.Fatal(err)
 	}
 	for _, token := range []string{"", "two"} {
-		target := running(t, checkpoint.HTTPConfig{Token: []byte(token)})
+		target := ckpttest.Running(t, checkpoint.HTTPConfig{Token: []byte(token)})
 		_, err := ckpttest.Fetch(t.Context(), target, "v", []string{donor.Metadata()}, ckpttest.Blank(s))
 		if !errors.Is(err, checkpoint.ErrNoDonor) || !strings.Contains(fmt.Sprint(err), "proof") {
 			t.Errorf("fetch with token %q: %v, want it refused for its proof", token, err)
@@ -441,7 +441,7 @@ func TestTokenIsProved(t *testing.T) {
 
 func TestOtherVersionIsNamed(t *testing.T) {
 	t.Parallel()
-	donor, target := running(t, checkpoint.HTTPConfig{}), running(t, checkpoint.HTTPConfig{})
+	donor, target := ckpttest.Running(t, checkpoint.HTTPConfig{}), ckpttest.Running(t, checkpoint.HTTPConfig{})
 	if err := donor.Serve("c/5/2", ckpttest.Saves(checkpoint.State{})); err != nil {
 		t.Fatal(err)
 	}
@@ -455,7 +455,7 @@ func TestOtherVersionIsNamed(t *testing.T) {
 func TestWholeFile(t *testing.T) {
 	t.Parallel()
 	s := ckpttest.NewState(3)
-	donor := running(t, checkpoint.HTTPConfig{})
+	donor := ckpttest.Running(t, checkpoint.HTTPConfig{})
 	if err := donor.Serve("v", ckpttest.Saves(s)); err != nil {
 		t.Fatal(err)
 	}
@@ -469,7 +469,7 @@ func TestWholeFile(t *testing.T) {
 
 func TestRequestsRefused(t *testing.T) {
 	t.Parallel()
-	donor := running(t, checkpoint.HTTPConfig{})
+	donor := ckpttest.Running(t, checkpoint.HTTPConfig{})
 	if err := donor.Serve("v", ckpttest.Saves(ckpttest.NewState(3))); err != nil {
 		t.Fatal(err)
 	}
@@ -517,7 +517,7 @@ func get(t *testing.T, url string, status int) []byte {
 // TestHostileDonors answer what no donor would.
 func TestHostileDonors(t *testing.T) {
 	t.Parallel()
-	target := running(t, checkpoint.HTTPConfig{Timeout: 300 * time.Millisecond})
+	target := ckpttest.Running(t, checkpoint.HTTPConfig{Timeout: 300 * time.Millisecond})
 	cases := map[string]http.HandlerFunc{
 		"redirects": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
@@ -560,7 +560,7 @@ func TestHostileDonors(t *testing.T) {
 // the reader still wants is of a state that is no more.
 func TestPauseWaitsForNoReader(t *testing.T) {
 	t.Parallel()
-	donor := running(t, checkpoint.HTTPConfig{})
+	donor := ckpttest.Running(t, checkpoint.HTTPConfig{})
 	s := checkpoint.State{Tensors: map[string]tensor.Tensor{"large": tensor.New(tensor.Uint8, 64<<20)}}
 	if err := donor.Serve("v", ckpttest.Saves(s)); err != nil {
 		t.Fatal(err)
@@ -586,11 +586,11 @@ func TestPauseWaitsForNoReader(t *testing.T) {
 func TestReadersOfAnyProveAnOldToken(t *testing.T) {
 	t.Parallel()
 	s := ckpttest.NewState(1)
-	donor := running(t, checkpoint.HTTPConfig{Token: []byte("0")})
+	donor := ckpttest.Running(t, checkpoint.HTTPConfig{Token: []byte("0")})
 	if err := donor.Serve("v", ckpttest.Saves(s)); err != nil {
 		t.Fatal(err)
 	}
-	target := running(t, checkpoint.HTTPConfig{Token: []byte("0")})
+	target := ckpttest.Running(t, checkpoint.HTTPConfig{Token: []byte("0")})
 	from := []string{donor.Metadata()}
 	for i := range 18 {
 		_, err := ckpttest.Fetch(t.Context(), target, checkpoint.Any, from, ckpttest.Blank(s))

@@ -3,7 +3,6 @@ package checkpoint_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,33 +22,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// running makes an HTTP transport that serves until the test ends.
-func running(t *testing.T, cfg checkpoint.HTTPConfig) *checkpoint.HTTP {
-	t.Helper()
-	tr, err := checkpoint.NewHTTP(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := tr.Run(ctx); err != nil {
-			t.Errorf("run: %v", err)
-		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		wg.Wait()
-	})
-	return tr
-}
-
 func TestHTTPConforms(t *testing.T) {
 	t.Parallel()
 	ckpttest.Run(t, func(t *testing.T, n int) []checkpoint.Transport {
 		out := make([]checkpoint.Transport, n)
 		for i := range out {
-			out[i] = running(t, checkpoint.HTTPConfig{ChunkBytes: 64 << 10, Timeout: 2 * time.Second, Token: []byte("secret")})
+			out[i] = ckpttest.Running(t, checkpoint.HTTPConfig{ChunkBytes: 64 << 10, Timeout: 2 * time.Second, Token: []byte("secret")})
 		}
 		return out
 	})

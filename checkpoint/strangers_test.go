@@ -32,7 +32,7 @@ func knock(t *testing.T, donor *checkpoint.HTTP) net.Conn {
 func TestNoBodyIsRead(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("TMPDIR", folder)
-	donor := running(t, checkpoint.HTTPConfig{Token: []byte("one")})
+	donor := ckpttest.Running(t, checkpoint.HTTPConfig{Token: []byte("one")})
 	const form = "Content-Type: multipart/form-data; boundary=b\r\n"
 	for _, head := range []string{
 		"GET /v1/manifest?version=v HTTP/1.1\r\nHost: d\r\n" + form + "Transfer-Encoding: chunked\r\n\r\n",
@@ -72,7 +72,7 @@ func TestNoBodyIsRead(t *testing.T) {
 func TestStrangersHoldNoPlace(t *testing.T) {
 	t.Parallel()
 	s := ckpttest.NewState(3)
-	donor := running(t, checkpoint.HTTPConfig{Token: []byte("one"), Timeout: 2 * time.Second})
+	donor := ckpttest.Running(t, checkpoint.HTTPConfig{Token: []byte("one"), Timeout: 2 * time.Second})
 	if err := donor.Serve("v", ckpttest.Saves(s)); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestStrangersHoldNoPlace(t *testing.T) {
 		_, _ = io.WriteString(c, beginnings[i%len(beginnings)]) // it may be cut already
 		strangers = append(strangers, c)
 	}
-	target := running(t, checkpoint.HTTPConfig{Token: []byte("one")})
+	target := ckpttest.Running(t, checkpoint.HTTPConfig{Token: []byte("one")})
 	into := ckpttest.Blank(s)
 	if _, err := ckpttest.Fetch(t.Context(), target, "v", []string{donor.Metadata()}, into); err != nil {
 		t.Fatalf("fetch beside %d strangers: %v", len(strangers), err)
@@ -111,7 +111,7 @@ func TestStrangersHoldNoPlace(t *testing.T) {
 func TestBusyDonorIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	s := ckpttest.NewState(3)
-	donor := running(t, checkpoint.HTTPConfig{})
+	donor := ckpttest.Running(t, checkpoint.HTTPConfig{})
 	if err := donor.Serve("v", ckpttest.Saves(s)); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestBusyDonorIsAskedAgain(t *testing.T) {
 	var asked atomic.Int64
 	f.busy = func() bool { return asked.Add(1)%7 != 0 }
 	into := ckpttest.Blank(s)
-	if _, err := ckpttest.Fetch(t.Context(), running(t, checkpoint.HTTPConfig{}), "v", []string{f.url}, into); err != nil {
+	if _, err := ckpttest.Fetch(t.Context(), ckpttest.Running(t, checkpoint.HTTPConfig{}), "v", []string{f.url}, into); err != nil {
 		t.Fatalf("fetch from a donor that is busy six times of seven: %v", err)
 	}
 	ckpttest.Equal(t, into, s)
@@ -130,7 +130,7 @@ func TestBusyDonorIsAskedAgain(t *testing.T) {
 func TestGuardedWithoutToken(t *testing.T) {
 	t.Parallel()
 	s := ckpttest.NewState(1)
-	donor := running(t, checkpoint.HTTPConfig{Guarded: true})
+	donor := ckpttest.Running(t, checkpoint.HTTPConfig{Guarded: true})
 	if err := donor.Serve("0-0-", ckpttest.Saves(s)); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestGuardedWithoutToken(t *testing.T) {
 		t.Errorf("%q tells what is served", body)
 	}
 	donor.SetToken([]byte("one"))
-	target := running(t, checkpoint.HTTPConfig{Token: []byte("one")})
+	target := ckpttest.Running(t, checkpoint.HTTPConfig{Token: []byte("one")})
 	if _, err := ckpttest.Fetch(t.Context(), target, "0-0-", []string{donor.Metadata()}, ckpttest.Blank(s)); err != nil {
 		t.Errorf("fetch with the token: %v", err)
 	}

@@ -91,7 +91,7 @@ func TestHealIsEncrypted(t *testing.T) {
 	const version = checkpoint.Version("v")
 	fetch := func(donor, target *checkpoint.TLS) (seen []byte, err error) {
 		var wire wiretap
-		d := running(t, checkpoint.HTTPConfig{TLS: donor, Token: []byte("secret")})
+		d := ckpttest.Running(t, checkpoint.HTTPConfig{TLS: donor, Token: []byte("secret")})
 		want := state(known)
 		if err := d.Serve(version, ckpttest.Saves(want)); err != nil {
 			t.Fatal(err)
@@ -104,7 +104,7 @@ func TestHealIsEncrypted(t *testing.T) {
 		into := state([]byte{0})
 		ctx, cancel := context.WithTimeout(t.Context(), healBound)
 		defer cancel()
-		_, err = ckpttest.Fetch(ctx, running(t, checkpoint.HTTPConfig{TLS: target, Token: []byte("secret")}), version, []string{u.String()}, into)
+		_, err = ckpttest.Fetch(ctx, ckpttest.Running(t, checkpoint.HTTPConfig{TLS: target, Token: []byte("secret")}), version, []string{u.String()}, into)
 		if err == nil {
 			ckpttest.Equal(t, into, want)
 		}

@@ -23,7 +23,7 @@ func BenchmarkFetch(b *testing.B) {
 			if by == "group" {
 				cfg.Carrier = watch(b, open)
 			}
-			donor, target := running(b, cfg), running(b, cfg)
+			donor, target := ckpttest.Running(b, cfg), ckpttest.Running(b, cfg)
 			b.SetBytes(benchBytes)
 			b.ReportAllocs()
 			for turn := 0; b.Loop(); turn++ {

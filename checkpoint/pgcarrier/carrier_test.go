@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -97,33 +96,12 @@ func watch(t testing.TB, open func() (pg.Backend, error)) *watched {
 	return &watched{Carrier: c}
 }
 
-// running is a transport that runs until the test ends.
-func running(t testing.TB, cfg checkpoint.HTTPConfig) *checkpoint.HTTP {
-	t.Helper()
-	tr, err := checkpoint.NewHTTP(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	ctx, cancel := context.WithCancel(context.Background())
-	wg.Go(func() {
-		if err := tr.Run(ctx); err != nil {
-			t.Errorf("run: %v", err)
-		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		wg.Wait()
-	})
-	return tr
-}
-
 func TestConforms(t *testing.T) {
 	t.Parallel()
 	ckpttest.Run(t, func(t *testing.T, n int) []checkpoint.Transport {
 		var ts []checkpoint.Transport
 		for range n {
-			ts = append(ts, running(t, checkpoint.HTTPConfig{
+			ts = append(ts, ckpttest.Running(t, checkpoint.HTTPConfig{
 				ChunkBytes: 16 << 10, Token: []byte("a token of the suite"), Carrier: watch(t, open),
 			}))
 		}
@@ -155,14 +133,14 @@ func serve(t *testing.T, s checkpoint.State, token string, carriers ...*watched)
 		if c != nil {
 			cfg.Carrier = c
 		}
-		d := running(t, cfg)
+		d := ckpttest.Running(t, cfg)
 		if err := d.Serve("v", ckpttest.Saves(s)); err != nil {
 			t.Fatal(err)
 		}
 		from = append(from, d.Metadata())
 	}
 	cfg.Carrier = carriers[0]
-	return running(t, cfg), from
+	return ckpttest.Running(t, cfg), from
 }
 
 // fetch fetches states into a mirror until the target's carrier has moved some of one, if
@@ -239,12 +217,12 @@ func TestComesByHTTPOtherwise(t *testing.T) {
 		own, d := watch(t, open), watch(t, open)
 		d.failAfter = 4 * chunk
 		cfg := checkpoint.HTTPConfig{ChunkBytes: chunk, Streams: 6, Carrier: d}
-		donor := running(t, cfg)
+		donor := ckpttest.Running(t, cfg)
 		if err := donor.Serve("v", ckpttest.Saves(model(5))); err != nil {
 			t.Fatal(err)
 		}
 		cfg.Carrier = own
-		fetch(t, running(t, cfg), []string{donor.Metadata()}, false, func() bool { return d.sent.Load() >= d.failAfter })
+		fetch(t, ckpttest.Running(t, cfg), []string{donor.Metadata()}, false, func() bool { return d.sent.Load() >= d.failAfter })
 	})
 	t.Run("responses that end badly behind all bytes", func(t *testing.T) {
 		t.Parallel()

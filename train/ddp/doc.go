@@ -20,7 +20,7 @@
 //
 // Parameters are put into buckets in reverse order, since the last layer's
 // gradients are ready first. A bucket holds parameters of one dtype, up to
-// BucketBytes, the first one up to FirstBucketBytes; a parameter that is larger than that has a bucket of its own. Every
+// BucketBytes (25 MiB, less for a model below 200 MiB), the first one up to FirstBucketBytes; a parameter that is larger than that has a bucket of its own. Every
 // parameter is in exactly one bucket, and every bucket is reduced in every
 // step: gradients for which Ready was not called are reduced as they are when
 // Reduce is called, and named in an *UnusedError unless FindUnused or StaticGraph allows that. So no

@@ -2,10 +2,12 @@ package ddp_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/ddp"
 )
 
@@ -68,6 +70,35 @@ func TestNoSyncReducesNothing(t *testing.T) {
 	red.Ready(0)
 	if err := red.Reduce(t.Context()); err != nil || !slices.Equal(w.mu.bytes, []int{12}) {
 		t.Errorf("after NoSync: %v, ops of %v bytes, want one of 12", err, w.mu.bytes)
+	}
+}
+
+// TestBucketsOfASmallModel: unless told, a model of 25 MiB is not one bucket that is full with the last gradient.
+func TestBucketsOfASmallModel(t *testing.T) {
+	t.Parallel()
+	_, ranks := newWorld(1)
+	const mib = 1 << 20
+	for _, c := range []struct {
+		layers, bytes int // of each
+		first         int
+		want          []int
+	}{
+		{25, mib, 0, []int{mib, 3 * mib, 3 * mib, 3 * mib, 3 * mib, 3 * mib, 3 * mib, 3 * mib, 3 * mib}},
+		{3, mib, 0, []int{mib, mib, mib}},
+		{8, mib, 4 * mib, []int{4 * mib, 4 * mib}},
+		{41, 5 * mib, 0, slices.Concat([]int{5 * mib}, slices.Repeat([]int{25 * mib}, 8))},
+	} {
+		params := make([]ddp.Param, c.layers)
+		for i := range params {
+			params[i] = ddp.Param{Name: fmt.Sprint(i), DType: tensor.Float32, Shape: []int{c.bytes / 4}}
+		}
+		red, err := ddp.New(ranks[0], params, ddp.Options{Views: true, FirstBucketBytes: c.first})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := red.Stats().BucketBytes; !slices.Equal(got, c.want) {
+			t.Errorf("%d layers of %d bytes: buckets of %v bytes, want %v", c.layers, c.bytes, got, c.want)
+		}
 	}
 }
 

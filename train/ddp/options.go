@@ -12,10 +12,15 @@ import (
 	"github.com/skerry-ft/skerry/tensor"
 )
 
-// The sizes of DistributedDataParallel's buckets.
+// The sizes of DistributedDataParallel's buckets. Of a model below 200 MiB the buckets are smaller
+// than DefaultBucketBytes: an eighth of its gradients, so that no more than that is left to reduce when the backward
+// pass ends. A model of 25 MiB would else be one bucket, full with the last gradient.
 const (
 	DefaultBucketBytes      = 25 << 20
 	DefaultFirstBucketBytes = 1 << 20
+
+	// defaultBuckets is how many a model has at least, where they are not below DefaultFirstBucketBytes.
+	defaultBuckets = 8
 )
 
 // MaxParams bounds how many parameters a Reducer takes.
@@ -36,8 +41,8 @@ type Param struct {
 // Options tune a Reducer; the zero value is good. They are the same on all replicas, but
 // for Alloc, Log and Debug.
 type Options struct {
-	// BucketBytes is how much is reduced as one op; 0 means
-	// DefaultBucketBytes. Too low costs a message for every few gradients; too
+	// BucketBytes is how much is reduced as one op; 0 means an eighth of all
+	// gradients, from DefaultFirstBucketBytes to DefaultBucketBytes. Too low costs a message for every few gradients; too
 	// high starts the first op late, with nothing left to overlap with.
 	BucketBytes int
 
@@ -83,12 +88,14 @@ type Options struct {
 	Debug debug.Level
 }
 
-func (o *Options) fill() error {
+// fill sets the defaults for a model with so many bytes of gradients.
+func (o *Options) fill(gradients int) error {
 	var bad problems.List
 	problems.NotNegative(&bad, "BucketBytes", o.BucketBytes)
 	problems.NotNegative(&bad, "FirstBucketBytes", o.FirstBucketBytes)
 	problems.Within(&bad, "Debug", o.Debug, debug.Off, debug.Detail)
-	o.BucketBytes = cmp.Or(o.BucketBytes, DefaultBucketBytes)
+	share := max(gradients/defaultBuckets, o.FirstBucketBytes, DefaultFirstBucketBytes)
+	o.BucketBytes = cmp.Or(o.BucketBytes, min(share, DefaultBucketBytes))
 	o.FirstBucketBytes = cmp.Or(o.FirstBucketBytes, min(DefaultFirstBucketBytes, o.BucketBytes))
 	bad.Want(o.BucketBytes < 0 || o.FirstBucketBytes <= o.BucketBytes,
 		"FirstBucketBytes", o.FirstBucketBytes, "at most BucketBytes, %d", o.BucketBytes)
@@ -133,6 +140,19 @@ func (o *Options) check(params []Param) error {
 		seen[p.Name] = true
 	}
 	return errors.Join(errs...)
+}
+
+// gradientBytes is the size of all gradients; those that check refuses count as none.
+func gradientBytes(params []Param) int {
+	sum := 0
+	for _, p := range params {
+		if !p.Grad.IsNone() {
+			sum += p.Grad.NumBytes()
+		} else if n, err := tensor.Elements(p.DType, p.Shape); err == nil {
+			sum += n * p.DType.Size()
+		}
+	}
+	return sum
 }
 
 func (p Param) dtype() tensor.DType {

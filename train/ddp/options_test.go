@@ -273,7 +273,7 @@ func TestDetailIsLogged(t *testing.T) {
 		debug.Off:  nil,
 		debug.Info: {`"reducer made"`},
 		debug.Detail: {
-			`"message":"reducer made"`, `"params":2`, `"bucket_bytes":26214400`, `"hook":"ddp.AllReduce"`,
+			`"message":"reducer made"`, `"params":2`, `"bucket_bytes":1048576`, `"hook":"ddp.AllReduce"`,
 			`"message":"gradients reduced"`, `"buckets":1`, `"bytes":24`, `"order":["p0","p1"]`, `"waited_ms":`, `"rebuilt":true`,
 		},
 	} {

@@ -36,7 +36,7 @@ type rankServer struct {
 
 // taskOps numbers the ops for the broadcast of a task.
 func taskOps() []string {
-	return []string{opAllReduce, opReduceScatter, opAllGather, opAllToAll, opBroadcast, opNew, opKept, opJoin, opStep, opStepDefault, opStepHalf, opStepLow}
+	return []string{opAllReduce, opReduceScatter, opAllGather, opAllToAll, opBroadcast, opNew, opKept, opJoin, opStep, opStepLarge, opStepHalf, opStepLow}
 }
 
 // AllReduceWorker is one rank: it connects, and runs the tasks that rank 0 reads
@@ -181,7 +181,7 @@ func (s *rankServer) op(t task) (func(context.Context) error, error) {
 	case opAllToAll:
 		in, out, err := s.pair(slot*n, slot*n)
 		return func(ctx context.Context) error { return s.group.AllToAllSingle(ctx, in, out, pg.Splits{}) }, err
-	case opStep, opStepDefault, opStepHalf, opStepLow:
+	case opStep, opStepLarge, opStepHalf, opStepLow:
 		return s.step(t)
 	}
 	return nil, nil

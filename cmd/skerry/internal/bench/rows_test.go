@@ -51,7 +51,7 @@ func TestDDPMeasuresEachHook(t *testing.T) {
 			seen = append(seen, r.Impl+" "+r.Params["op"].(string))
 		}
 	}
-	want := []string{"skerry step", "skerry-baby step", "skerry step-default-buckets", "skerry-baby step-default-buckets", "skerry step-bf16", "skerry-baby step-bf16", "skerry step-powersgd", "skerry-baby step-powersgd"}
+	want := []string{"skerry step", "skerry-baby step", "skerry step-25mib-buckets", "skerry-baby step-25mib-buckets", "skerry step-bf16", "skerry-baby step-bf16", "skerry step-powersgd", "skerry-baby step-powersgd"}
 	if !slices.Equal(seen, want) {
 		t.Errorf("measured %v, want %v", seen, want)
 	}

@@ -98,6 +98,7 @@ func All() []Bench {
 		{"tls", "what encryption adds: an all-reduce between hosts, new edges, a fetch of a state, calls on a store; beside the same in the clear", runTLS},
 		{"parity", "what comparing states at rest adds to a step of 256 MiB", runParity},
 		{"recover", "SIGKILL of a replica to the survivors' next commit", runRecover},
+		{"python", "torch.distributed over the Python package: all-reduces, steps of DDP and FSDP2, deaths; with --peers Gloo in the same processes", runPython},
 	}
 }
 

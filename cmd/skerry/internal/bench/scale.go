@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/crowd"
 	"github.com/skerry-ft/skerry/internal/backoff"
 )
 
@@ -62,22 +63,27 @@ func scaleRows(ctx context.Context, n, rounds int, emit emitFunc) (err error) {
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	pid := cluster.procs[0].PID()
-	crowd, err := openCrowd(ctx, cluster.addrs[0], n, min(scaleConns, n))
+	conns, err := dial(cluster.addrs[0], min(scaleConns, n))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, crowd.Close()) }()
-	p := Params{"n": n, "conns": len(crowd.conns), "durable": true}
+	defer func() { err = errors.Join(err, closeConns(conns)) }()
+	replicas, err := crowd.Open(ctx, conns, n)
+	if err != nil {
+		return err
+	}
+	defer replicas.Close()
+	p := Params{"n": n, "conns": len(conns), "durable": true}
 	// Who opens a session puts the first quorum off by a heartbeat timeout: not
 	// what is measured.
-	if err := backoff.Sleep(ctx, time.Duration(crowd.quiet.Load())*3/2); err != nil {
+	if err := backoff.Sleep(ctx, replicas.Quiet()*3/2); err != nil {
 		return err
 	}
 	var took, cpu []float64
 	for range rounds {
 		var d time.Duration
 		used, err := cpuDuring(pid, func() (err error) {
-			d, err = crowd.joinAll(ctx)
+			d, err = replicas.JoinAll(ctx)
 			return err
 		})
 		if err != nil {
@@ -90,32 +96,28 @@ func scaleRows(ctx context.Context, n, rounds int, emit emitFunc) (err error) {
 	}
 	emit(Contest{Bench: "scale-join", Unit: "ms"}.row("skerry", p, took),
 		Contest{Bench: "scale-join-cpu", Unit: "ms"}.row("skerry", p, cpu))
-	return beatRows(ctx, crowd, pid, min(scaleBeats, 2*rounds), p, emit)
+	return beatRows(ctx, replicas, pid, min(scaleBeats, 2*rounds), p, emit)
 }
 
 // beatRows measure a second at a time while nothing happens but beats.
-func beatRows(ctx context.Context, crowd *crowd, pid, samples int, p Params, emit emitFunc) error {
+func beatRows(ctx context.Context, replicas *crowd.Crowd, pid, samples int, p Params, emit emitFunc) error {
 	var cores, rate []float64
 	for range samples {
-		sent, began := crowd.beats.Load(), time.Now()
+		sent, began := replicas.Beats(), time.Now()
 		used, err := cpuDuring(pid, func() error { return backoff.Sleep(ctx, time.Second) })
 		if err != nil {
 			return err
 		}
 		wall := time.Since(began).Seconds()
 		cores = append(cores, used.Seconds()/wall)
-		rate = append(rate, float64(crowd.beats.Load()-sent)/wall)
+		rate = append(rate, float64(replicas.Beats()-sent)/wall)
 	}
 	most, err := peakMemory(pid)
 	if err != nil {
 		return err
 	}
-	for _, s := range crowd.sessions {
-		select {
-		case err := <-s.failed:
-			return fmt.Errorf("a session ended while it beat: %w", err)
-		default:
-		}
+	if err := replicas.Failed(); err != nil {
+		return fmt.Errorf("a session ended while it beat: %w", err)
 	}
 	emit(Contest{Bench: "scale-beats", Unit: "1/s"}.row("skerry", p, rate),
 		Contest{Bench: "scale-beats-cpu", Unit: "cores"}.row("skerry", p, cores),

@@ -25,6 +25,13 @@ func Check(ctx context.Context, module string) error {
 	return fmt.Errorf("want a %s in PATH with the package skerry and torch: `%s -c 'import %s'`: %w: %s", name, name, module, err, lines[len(lines)-1])
 }
 
+// Command runs a module of the package; it dies with this process, and by SIGKILL with ctx.
+func Command(ctx context.Context, module string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, append([]string{"-m", module}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
 // Become makes this process a module of the package; --data is where it finds data. It returns only an
 // error. The process dies with its parent as before: the kernel's word survives exec.
 func Become(module string, data []byte, args ...string) error {

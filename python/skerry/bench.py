@@ -1,14 +1,16 @@
-"""What torch.distributed does over Skerry and over Gloo, in turn, in the same processes.
+"""What torch.distributed does over Skerry and over Gloo, in turn, in the same processes: `skerry bench python`.
 
-    python python/bench.py [ranks]           # all-reduces of float32. SKERRY_LIBRARY, or the installed package
-    python python/bench.py train [ranks]     # steps of DDP and FSDP2, and whether the parameters are the same
-    python python/bench.py kills [times transport workers]
-                                             # from the SIGKILL of one of three ranks to the others' exception, and to their
-                                             # next all-reduce; of each rank workers are forked; transport: auto, tcp, gloo
-    python python/bench.py endure [operations reconfigurations]
-                                             # what is more behind them than before: descriptors, threads, works, MiB
+    python -m skerry.bench allreduce [--ranks 2] [--bytes 4096,1048576] [--rounds 10] [--gloo]
+    python -m skerry.bench train     the same: steps of DDP and FSDP2, and whether the parameters are the same
+    python -m skerry.bench kills     from the SIGKILL of one of three ranks to the others' exception, and to their next
+                                     all-reduce: [--rounds 10] [--workers 2] forked in each rank [--gloo]
+    python -m skerry.bench endure    what is more behind a million operations and a thousand reconfigurations than before:
+                                     descriptors, threads, works, MiB [--operations N] [--reconfigurations N]
+
+Each prints a row as a line of JSON: {"op", "impl", "n", …, "took_ms": [each sample]}. The library is the package's, or SKERRY_LIBRARY.
 """
 
+import argparse
 import hashlib
 import json
 import os
@@ -21,26 +23,23 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-SIZES = [("barrier", 0, 200), ("4 KiB", 4 << 10, 200), ("64 KiB", 64 << 10, 100), ("1 MiB", 1 << 20, 40), ("25 MiB", 25 << 20, 8)]
-ROUNDS = 10
+SIZES = [0, 4 << 10, 64 << 10, 1 << 20, 25 << 20]  # bytes; 0: a barrier
 WIDTHS = (128, 512, 2048)  # of models of three layers: 34 k, 0.5 M and 8.4 M parameters
 
 
-def both(rank, size, store):
-    """The two groups of all ranks, by name."""
+def groups_of(rank, size, store, gloo):
+    """The groups of all ranks, by name."""
     import skerry  # noqa: F401
 
     torch.set_num_threads(1)
     dist.init_process_group("skerry", init_method=f"file://{store}", rank=rank, world_size=size)
-    return {"skerry": dist.group.WORLD, "gloo": dist.new_group(list(range(size)), backend="gloo")}
+    ours = {"skerry": dist.group.WORLD}
+    return ours | {"gloo": dist.new_group(list(range(size)), backend="gloo")} if gloo else ours
 
 
-def row(what, took, unit):
-    """Prints the 10th and 50th percentiles of times in seconds."""
-    p = {name: [sorted(t)[int(len(t) * q)] * unit for q in (0.1, 0.5)] for name, t in took.items()}
-    digits = 0 if unit == 1e6 else 1
-    gloo, skerry = (" / ".join(f"{x:,.{digits}f}" for x in p[name]) for name in ("gloo", "skerry"))
-    print(f"| {what} | {gloo} | {skerry} | {p['gloo'][1] / p['skerry'][1]:.1f} |", flush=True)
+def row(op, impl, took, **parameters):
+    """Prints what an implementation took, in seconds, as a line."""
+    print(json.dumps({"op": op, "impl": impl, **parameters, "took_ms": [t * 1e3 for t in took]}), flush=True)
 
 
 def reduces(group, count, times):
@@ -56,17 +55,19 @@ def reduces(group, count, times):
     return out
 
 
-def allreduce(rank, size, store):
-    groups = both(rank, size, store)
-    for what, bytes, times in SIZES:
+def allreduce(rank, size, store, args):
+    groups = groups_of(rank, size, store, args.gloo)
+    for bytes in args.bytes or SIZES:
+        times = min(max((200 << 20) // max(bytes, 1 << 20), 8), 200)  # 25 MiB: 8, 1 MiB and less: 200
         took = {name: [] for name in groups}
-        for turn in range(ROUNDS + 1):
+        for turn in range(args.rounds + 1):
             for name, group in groups.items():
                 got = reduces(group, bytes // 4, times)
                 if turn:  # the first is not counted
                     took[name] += got
         if rank == 0:
-            row(what, took, 1e6)
+            for name in groups:
+                row("allreduce" if bytes else "barrier", name, took[name], n=size, bytes=bytes)
     dist.destroy_process_group()
 
 
@@ -77,7 +78,7 @@ def model_of(kind, width, group):
     torch.manual_seed(7)
     linear, relu = torch.nn.Linear, torch.nn.ReLU
     model = torch.nn.Sequential(linear(width, width), relu(), linear(width, width), relu(), linear(width, 10))
-    if kind == "DDP":
+    if kind == "ddp":
         return torch.nn.parallel.DistributedDataParallel(model, process_group=group)
     return fully_shard(model, mesh=DeviceMesh.from_group(group, "cpu"))
 
@@ -102,21 +103,24 @@ def digest(model):
     return h.hexdigest()
 
 
-def train(rank, size, store):
-    groups = both(rank, size, store)
-    for kind in ("DDP", "FSDP2"):
+def train(rank, size, store, args):
+    groups = groups_of(rank, size, store, args.gloo)
+    for kind in ("ddp", "fsdp2"):
         for width in WIDTHS:
             models = {name: model_of(kind, width, group) for name, group in groups.items()}
             optimizers = {name: torch.optim.AdamW(m.parameters()) for name, m in models.items()}
             took = {name: [] for name in groups}
-            for turn in range(ROUNDS + 1):
+            for turn in range(args.rounds + 1):
                 for name in groups:
                     got = steps(rank, models[name], optimizers[name], range(turn * 10, turn * 10 + 10))
                     if turn:
                         took[name] += got
-            same = len({digest(m) for m in models.values()}) == 1
+            digests = {name: digest(m) for name, m in models.items()}
             if rank == 0:
-                row(f"{kind}, {width} wide, parameters {'the same' if same else 'DIFFER'}", took, 1e3)
+                same = {"bytes_as_gloo": digests["skerry"] == digests["gloo"]} if args.gloo else {}
+                for name in groups:
+                    parameters = sum(p.numel() for p in models[name].parameters())
+                    row(kind, name, took[name], n=size, parameters=parameters, **(same if name == "skerry" else {}))
     dist.destroy_process_group()
 
 
@@ -151,28 +155,38 @@ def dies(rank, size, store, seen, transport, workers):
     time.sleep(60)  # until it is killed: who leaves would be noticed
 
 
-def kills(times=10, transport="auto", workers=0):
-    """Prints the medians and the longest times to know of a death, and to reduce again, in ms."""
-    context, known, again = mp.get_context("spawn"), [], []
-    for _ in range(times):
-        with tempfile.TemporaryDirectory() as d:
-            pipes = [context.Pipe(duplex=False) for _ in range(3)]
-            ranks = [context.Process(target=dies, args=(r, 3, os.path.join(d, "store"), pipes[r][1], transport, workers)) for r in range(3)]
-            for p in ranks:
-                p.start()
+def kills(args):
+    """How long the others take to know of a death, and to reduce again."""
+    for transport in ["auto", "tcp"] + ["gloo"] * args.gloo:
+        known, again = [], []
+        for _ in range(args.rounds):
+            at = kill(transport, args.workers)
+            known += [k for k, _ in at]
+            again += [a for _, a in at]
+        impl = {"auto": "skerry", "tcp": "skerry-tcp", "gloo": "gloo"}[transport]
+        row("known", impl, known, n=3, workers=args.workers)
+        if transport != "gloo":  # whose groups are not made anew
+            row("reduced-again", impl, again, n=3, workers=args.workers)
+
+
+def kill(transport, workers):
+    """From the death of rank 1 of three, in seconds: each survivor's (known, reduced again)."""
+    context = mp.get_context("spawn")
+    with tempfile.TemporaryDirectory() as d:
+        pipes = [context.Pipe(duplex=False) for _ in range(3)]
+        ranks = [context.Process(target=dies, args=(r, 3, os.path.join(d, "store"), pipes[r][1], transport, workers)) for r in range(3)]
+        for p in ranks:
+            p.start()
+        try:
             for _ in range(50):
                 pipes[1][0].recv()
             killed = time.monotonic()
             os.kill(ranks[1].pid, signal.SIGKILL)
-            for r in (0, 2):
-                at = pipes[r][0].recv()
-                known.append((at[0] - killed) * 1e3)
-                again.append((at[1] - killed) * 1e3)
+            return [tuple(t - killed for t in pipes[r][0].recv()) for r in (0, 2)]
+        finally:
             for p in ranks:
                 p.kill()
                 p.join()
-    said = [f"p50 {sorted(t)[len(t) // 2]:.1f} ms, max {max(t):.1f}" for t in (known, again)]
-    print(f"{times} kills, {transport}, {workers} forked workers: known {said[0]}" + ("" if transport == "gloo" else f"; reduced again {said[1]}"))
 
 
 def held(group):
@@ -182,7 +196,7 @@ def held(group):
     return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")), len(group._works), mib
 
 
-def endure(rank, size, store, operations, reconfigurations):
+def endure(rank, size, store, args):
     import skerry  # noqa: F401
     from skerry import _lib
 
@@ -192,6 +206,7 @@ def endure(rank, size, store, operations, reconfigurations):
     if rank == 0:
         told.set("next", _lib.serve_store("127.0.0.1", "")[1])
     meets, x = told.get("next").decode(), torch.ones(16)
+    operations, reconfigurations = args.operations, args.reconfigurations
     for n in range(1, reconfigurations + 1):
         group.configure(f"{meets}/{n}", [str(r) for r in range(size)], rank, cluster=f"c{n}")
         for _ in range(operations // reconfigurations // 2):
@@ -202,27 +217,33 @@ def endure(rank, size, store, operations, reconfigurations):
             before = held(group)
     after = held(group)
     if rank == 0:
-        print(json.dumps({"operations": operations, "reconfigurations": reconfigurations} | {
-            what: [a, b] for what, a, b in zip(("descriptors", "threads", "works", "MiB"), before, after)
-        }))
+        more = dict(zip(("descriptors", "threads", "works", "mib"), zip(before, after)))
+        print(json.dumps({"op": "endure", "operations": operations, "reconfigurations": reconfigurations, **more}), flush=True)
     dist.barrier()
     dist.destroy_process_group()
 
 
-def spawn(body, size, *args):
+def spawn(body, args):
     with tempfile.TemporaryDirectory() as d:
-        mp.spawn(body, (size, os.path.join(d, "store"), *args), nprocs=size)
+        mp.spawn(body, (args.ranks, os.path.join(d, "store"), args), nprocs=args.ranks)
+
+
+def main():
+    p = argparse.ArgumentParser(prog="python -m skerry.bench")
+    p.add_argument("what", choices=["allreduce", "train", "kills", "endure"])
+    p.add_argument("--ranks", type=int, default=2)
+    p.add_argument("--rounds", type=int, default=10, help="turns of each implementation; kills")
+    p.add_argument("--bytes", type=lambda s: [int(b) for b in s.split(",")], help="of an all-reduce, with commas between")
+    p.add_argument("--gloo", action="store_true", help="Gloo beside Skerry")
+    p.add_argument("--workers", type=int, default=0, help="processes that each rank forks")
+    p.add_argument("--operations", type=int, default=1_000_000)
+    p.add_argument("--reconfigurations", type=int, default=1_000)
+    args = p.parse_args()
+    if args.what == "kills":
+        kills(args)
+    else:
+        spawn({"allreduce": allreduce, "train": train, "endure": endure}[args.what], args)
 
 
 if __name__ == "__main__":
-    mode, *rest = sys.argv[1:] if sys.argv[1:2] and not sys.argv[1].isdigit() else ["allreduce", *sys.argv[1:]]
-    if mode == "kills":
-        kills(*(t(a) for t, a in zip((int, str, int), rest)))
-    elif mode == "endure":
-        spawn(endure, 2, *(int(a) for a in rest or (1_000_000, 1_000)))
-    elif mode in ("allreduce", "train"):
-        unit = "µs" if mode == "allreduce" else "ms"
-        print(f"| | Gloo, p10 / p50 {unit} | Skerry | p50 |\n|---|---|---|---|", flush=True)
-        spawn({"allreduce": allreduce, "train": train}[mode], int(rest[0]) if rest else 2)
-    else:
-        sys.exit(__doc__)
+    main()

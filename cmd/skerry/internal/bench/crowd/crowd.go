@@ -1,8 +1,9 @@
-package bench
+// Package crowd is many replicas of one job that a benchmark of the lighthouse needs: each is a
+// session that says all that a manager says to the lighthouse, and nothing else of it.
+package crowd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -20,11 +21,13 @@ import (
 // sessionOpeners is how many sessions are opened at one time.
 const sessionOpeners = 256
 
-// crowd is many replicas of one job, each with its session: all that a manager
-// says to the lighthouse, and nothing else of it. They share connections.
-type crowd struct {
+// joinLimit bounds one round of joins.
+const joinLimit = 60 * time.Second
+
+// Crowd is many replicas of one job, each with its session. They share connections.
+type Crowd struct {
 	conns    []*grpc.ClientConn
-	sessions []*benchSession
+	sessions []*session
 	interval atomic.Int64 // nanoseconds between two beats, as the server told last
 	quiet    atomic.Int64 // nanoseconds: the heartbeat timeout, as told last
 	beats    atomic.Int64 // sent
@@ -33,8 +36,8 @@ type crowd struct {
 	number   uint64
 }
 
-// benchSession is one replica's stream.
-type benchSession struct {
+// session is one replica's stream.
+type session struct {
 	id      quorum.ReplicaID
 	stream  grpc.BidiStreamingClient[skerrypb.Up, skerrypb.Down]
 	answers chan *skerrypb.Answer // capacity 1
@@ -46,14 +49,10 @@ type benchSession struct {
 	size     int
 }
 
-// openCrowd opens n sessions over so many connections and waits for their
-// welcomes. The replicas beat from then on.
-func openCrowd(ctx context.Context, addr string, n, conns int) (*crowd, error) {
-	all, err := dial(addr, conns)
-	if err != nil {
-		return nil, err
-	}
-	c := &crowd{conns: all, sessions: make([]*benchSession, n)}
+// Open opens n sessions over connections and waits for their welcomes. The replicas beat from then
+// on. The connections stay the caller's, to be closed behind Close.
+func Open(ctx context.Context, conns []*grpc.ClientConn, n int) (*Crowd, error) {
+	c := &Crowd{conns: conns, sessions: make([]*session, n)}
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	var opening errgroup.Group
 	opening.SetLimit(sessionOpeners)
@@ -65,7 +64,8 @@ func openCrowd(ctx context.Context, addr string, n, conns int) (*crowd, error) {
 		})
 	}
 	if err := opening.Wait(); err != nil {
-		return nil, errors.Join(err, c.Close())
+		c.Close()
+		return nil, err
 	}
 	for k := range conns {
 		c.running.Go(func() { c.beat(ctx, k) })
@@ -73,8 +73,8 @@ func openCrowd(ctx context.Context, addr string, n, conns int) (*crowd, error) {
 	return c, nil
 }
 
-func (c *crowd) open(ctx context.Context, i int) (*benchSession, error) {
-	s := &benchSession{
+func (c *Crowd) open(ctx context.Context, i int) (*session, error) {
+	s := &session{
 		id:      quorum.ReplicaID(fmt.Sprintf("replica%05d:00000000-0000-4000-8000-%012d", i, i)),
 		answers: make(chan *skerrypb.Answer, 1), failed: make(chan error, 1),
 	}
@@ -102,19 +102,19 @@ func (c *crowd) open(ctx context.Context, i int) (*benchSession, error) {
 	return s, nil
 }
 
-func (c *crowd) timing(beatMs, heartbeatMs uint32) {
+func (c *Crowd) timing(beatMs, heartbeatMs uint32) {
 	c.interval.Store(int64(time.Duration(beatMs) * time.Millisecond))
 	c.quiet.Store(int64(time.Duration(heartbeatMs) * time.Millisecond))
 }
 
-func (s *benchSession) send(up *skerrypb.Up) error {
+func (s *session) send(up *skerrypb.Up) error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	return s.stream.Send(up)
 }
 
 // read takes what the lighthouse says, until the stream ends.
-func (c *crowd) read(s *benchSession) {
+func (c *Crowd) read(s *session) {
 	for {
 		down, err := s.stream.Recv()
 		if err != nil {
@@ -134,8 +134,8 @@ func (c *crowd) read(s *benchSession) {
 }
 
 // beat beats for the sessions of one connection, spread over the interval.
-func (c *crowd) beat(ctx context.Context, k int) {
-	var mine []*benchSession
+func (c *Crowd) beat(ctx context.Context, k int) {
+	var mine []*session
 	for i := k; i < len(c.sessions); i += len(c.conns) {
 		mine = append(mine, c.sessions[i])
 	}
@@ -162,10 +162,10 @@ func (c *crowd) beat(ctx context.Context, k int) {
 	}
 }
 
-// joinAll lets everybody join at once and returns how long it took until the last
+// JoinAll lets all replicas join at once and returns how long it took until the last
 // had its answer, and the size of the quorum.
-func (c *crowd) joinAll(ctx context.Context) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+func (c *Crowd) JoinAll(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, joinLimit)
 	defer cancel()
 	c.number++
 	began := time.Now()
@@ -196,7 +196,7 @@ func (c *crowd) joinAll(ctx context.Context) (time.Duration, error) {
 	return took, err
 }
 
-func (s *benchSession) join(number uint64) error {
+func (s *session) join(number uint64) error {
 	j := quorum.Join{
 		Kind: quorum.JoinFall, Number: number, Last: s.last,
 		Member: quorum.Member{ReplicaID: s.id, Address: "http://127.0.0.1:29500", StoreAddress: "127.0.0.1:29501", GroupWorldSize: 1},
@@ -208,7 +208,7 @@ func (s *benchSession) join(number uint64) error {
 }
 
 // take waits for the answer to a join.
-func (s *benchSession) take(ctx context.Context, number uint64) error {
+func (s *session) take(ctx context.Context, number uint64) error {
 	select {
 	case a := <-s.answers:
 		q, err := wire.AnswerFromProto(a)
@@ -231,10 +231,26 @@ func (s *benchSession) take(ctx context.Context, number uint64) error {
 	}
 }
 
-// Close ends the sessions.
-func (c *crowd) Close() error {
+// Quiet is the heartbeat timeout, as the lighthouse told it last.
+func (c *Crowd) Quiet() time.Duration { return time.Duration(c.quiet.Load()) }
+
+// Beats is how many beats have been sent.
+func (c *Crowd) Beats() int64 { return c.beats.Load() }
+
+// Failed is why a session has ended, or nil.
+func (c *Crowd) Failed() error {
+	for _, s := range c.sessions {
+		select {
+		case err := <-s.failed:
+			return err
+		default:
+		}
+	}
+	return nil
+}
+
+// Close ends the sessions, and waits until they have.
+func (c *Crowd) Close() {
 	c.stop()
-	err := closeConns(c.conns)
 	c.running.Wait()
-	return err
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -132,6 +133,29 @@ func TestOpenStreams(t *testing.T) {
 	for addresses, want := range map[int]int{1: 4, 2: 4, 3: 6, 5: 5, 16: 16} {
 		if got := streamsBetween(addresses); got != want {
 			t.Errorf("%d addresses: %d streams, want %d", addresses, got, want)
+		}
+	}
+}
+
+// TestOpenBeatTimeout: it is each member's own, and has units.
+func TestOpenBeatTimeout(t *testing.T) {
+	t.Parallel()
+	open := func(value string) (pg.Backend, error) {
+		return Open(pg.Options{Params: map[string]string{ParamBeatTimeout: value}})
+	}
+	b, err := open("2s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.(*Backend).opt.BeatTimeout; got != 2*time.Second {
+		t.Errorf("limit %v, want 2s", got)
+	}
+	for value, want := range map[string]string{
+		"2": `"2", want a time`, "": `"", want a time`, "-1s": `"-1s", want a time`, "0s": `"0s", want a time`,
+		"100ms": "BeatTimeout = 100ms, want at least twice BeatInterval",
+	} {
+		if _, err := open(value); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", value, err, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package tcp
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -13,9 +14,10 @@ func Register() error { return pg.Register(Name, []string{"cpu"}, Open) }
 
 // The names in pg.Options.Params that Open knows.
 const (
-	ParamTransport = "transport" // "auto", "tcp" or "shared", see Transport
-	ParamStreams   = "streams"   // Options.Streams, at least 1
-	ParamShareDir  = "share-dir" // Options.ShareDir
+	ParamTransport   = "transport"    // "auto", "tcp" or "shared", see Transport
+	ParamStreams     = "streams"      // Options.Streams, at least 1
+	ParamShareDir    = "share-dir"    // Options.ShareDir
+	ParamBeatTimeout = "beat-timeout" // Options.BeatTimeout, as "2s"; each member's own
 )
 
 // Open is the pg.Factory of this backend. It takes the Params above; streams and
@@ -35,11 +37,15 @@ func Open(o pg.Options) (pg.Backend, error) {
 			}
 		case name == ParamShareDir:
 			opt.ShareDir = value
+		case name == ParamBeatTimeout:
+			if opt.BeatTimeout, err = time.ParseDuration(value); err != nil || opt.BeatTimeout <= 0 {
+				return nil, fmt.Errorf("tcp: Params[%q] = %q, want a time as 2s or 500ms", name, value)
+			}
 		case name == ParamTransport && i >= 0:
 			opt.Transport = Transport(i)
 		default:
-			return nil, fmt.Errorf("tcp: Params[%q] = %q, want %s = one of %q, %s = 1 to %d, or %s",
-				name, value, ParamTransport, transportNames, ParamStreams, MaxStreams, ParamShareDir)
+			return nil, fmt.Errorf("tcp: Params[%q] = %q, want %s = one of %q, %s = 1 to %d, %s, or %s = a time",
+				name, value, ParamTransport, transportNames, ParamStreams, MaxStreams, ParamShareDir, ParamBeatTimeout)
 		}
 	}
 	if err := opt.Validate(); err != nil {

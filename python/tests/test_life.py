@@ -88,6 +88,29 @@ def test_a_meeting_that_fails_is_told(world):
     world(2, cannot_meet).get()
 
 
+def stops(rank, size):
+    """A rank is stopped for longer than the beat timeout that is set unless told."""
+    store = dist.PrefixStore("again", dist.distributed_c10d._get_default_store())
+    dist.destroy_process_group()
+    options = {"beat_timeout": f"{PATIENCE}s", "transport": "tcp"}
+    dist.init_process_group("skerry", store=store, rank=rank, world_size=size, pg_options=options)
+    x = torch.ones(4)
+    if rank == 1:
+        store.set("pid", str(os.getpid()))
+        dist.all_reduce(x)
+        return x[0].item()
+    pid = int(store.get("pid"))
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(1.5)
+    os.kill(pid, signal.SIGCONT)
+    dist.all_reduce(x)
+    return x[0].item()
+
+
+def test_a_member_may_be_silent_for_longer(world):
+    assert world(2, stops).get() == {0: 2.0, 1: 2.0}
+
+
 def abandons(rank, size):
     group = dist.group.WORLD
     x = torch.ones(4)

@@ -151,7 +151,7 @@ func TestOpenBeatTimeout(t *testing.T) {
 		t.Errorf("limit %v, want 2s", got)
 	}
 	for value, want := range map[string]string{
-		"2": `"2", want a time`, "": `"", want a time`, "-1s": `"-1s", want a time`, "0s": `"0s", want a time`,
+		"2": `duration "2"`, "": `duration ""`, "-1s": "BeatTimeout = -1s, want at least twice",
 		"100ms": "BeatTimeout = 100ms, want at least twice BeatInterval",
 	} {
 		if _, err := open(value); err == nil || !strings.Contains(err.Error(), want) {

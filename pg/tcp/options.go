@@ -43,25 +43,22 @@ type Options struct {
 	// Interfaces a list with commas. Empty: none.
 	Advertise string
 
-	// Interfaces are the network interfaces to use, as netif.Addrs takes
-	// them: names or prefixes. There is a listener on each; the sockets of an
-	// edge take our interfaces and the peer's addresses in turn, from a source
-	// address of the interface: the i-th goes from our i-th to the peer's i-th,
-	// so all hosts should name them in one order. The system's routes decide how a
-	// packet goes: interfaces that are to be used side by side are in different
-	// networks. Listen, if it is set too, is an address of one of them, or
-	// only a port (":0"). Empty means the one of Listen.
+	// Interfaces are the network interfaces to use, as netif.Addrs takes them: names or prefixes.
+	// There is a listener on each; the sockets of an edge take our interfaces and the peer's
+	// addresses in turn, from a source address of the interface: the i-th goes from our i-th to the
+	// peer's i-th, so all hosts should name them in one order. The system's routes decide how a
+	// packet goes: interfaces that are to be used side by side are in different networks. Listen,
+	// if it is set too, is an address of one of them, or only a port (":0"). Empty means the one of Listen.
 	Interfaces []string
 
 	// Open lets other hosts reach a group that has no Token: whoever comes may take
 	// part. Off, Configure refuses to listen like that.
 	Open bool
 
-	// Streams is how many sockets an edge has that we dial: large messages go
-	// over whichever is free. Zero means 1 within one host and DefaultStreams
-	// between hosts, or as many more as make it a multiple of the interfaces.
-	// At most MaxStreams. One stream of TCP is bounded by a processor, a window
-	// and a flow's share of the network; each more costs two goroutines and
+	// Streams is how many sockets an edge has that we dial: large messages go over whichever is
+	// free. Zero means 1 within one host and DefaultStreams between hosts, or as many more as make
+	// it a multiple of the interfaces. At most MaxStreams. One stream of TCP is bounded by a
+	// processor, a window and a flow's share of the network; each more costs two goroutines and
 	// 64 KiB at both ends, with TLS about 240.
 	Streams int
 
@@ -69,18 +66,16 @@ type Options struct {
 	// pg.Config.Timeout is zero too. Zero means pg.DefaultTimeout.
 	Timeout time.Duration
 
-	// BeatInterval is after how long an idle link sends a beat. Zero means
-	// DefaultBeatInterval. Too low costs wake-ups; it must be at most half of
-	// BeatTimeout, or a single late beat breaks the group.
+	// BeatInterval is after how long an idle link sends a beat. Zero means DefaultBeatInterval. Too low
+	// costs wake-ups; it must be at most half of BeatTimeout, or a single late beat breaks the group.
 	BeatInterval time.Duration
 
-	// BeatTimeout is after how long a silent link is broken. Zero means
-	// DefaultBeatTimeout. Too low accuses busy peers, too high lets a stopped
-	// host hold up the group.
+	// BeatTimeout is after how long a silent link is broken. Zero means DefaultBeatTimeout. Too low
+	// accuses busy peers, too high lets a stopped host hold up the group.
 	BeatTimeout time.Duration
 
-	// DialTimeout bounds one attempt to connect and exchange preambles, which takes
-	// the peer's process, and that may be busy. Zero means DefaultDialTimeout.
+	// DialTimeout bounds one attempt to connect and exchange preambles, which takes the peer's
+	// process, and that may be busy. Zero means DefaultDialTimeout.
 	DialTimeout time.Duration
 
 	// ReachTimeout is after how long without an answer of its host a peer that

@@ -32,20 +32,19 @@ func Open(o pg.Options) (pg.Backend, error) {
 		i := slices.Index(transportNames[:], value)
 		switch {
 		case name == ParamStreams:
-			if opt.Streams, err = parseStreams(fmt.Sprintf("Params[%q]", name), value); err != nil {
-				return nil, err
-			}
+			opt.Streams, err = parseStreams(value)
 		case name == ParamShareDir:
 			opt.ShareDir = value
 		case name == ParamBeatTimeout:
-			if opt.BeatTimeout, err = time.ParseDuration(value); err != nil || opt.BeatTimeout <= 0 {
-				return nil, fmt.Errorf("tcp: Params[%q] = %q, want a time as 2s or 500ms", name, value)
-			}
+			opt.BeatTimeout, err = time.ParseDuration(value)
 		case name == ParamTransport && i >= 0:
 			opt.Transport = Transport(i)
 		default:
-			return nil, fmt.Errorf("tcp: Params[%q] = %q, want %s = one of %q, %s = 1 to %d, %s, or %s = a time",
-				name, value, ParamTransport, transportNames, ParamStreams, MaxStreams, ParamShareDir, ParamBeatTimeout)
+			err = fmt.Errorf("want %s = one of %q, %s = 1 to %d, %s, or %s = a time", ParamTransport, transportNames,
+				ParamStreams, MaxStreams, ParamShareDir, ParamBeatTimeout)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tcp: Params[%q] = %q, %w", name, value, err)
 		}
 	}
 	if err := opt.Validate(); err != nil {

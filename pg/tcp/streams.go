@@ -16,20 +16,20 @@ import (
 // EnvStreams is the variable that StreamsFromEnv reads.
 const EnvStreams = "SKERRY_TCP_STREAMS"
 
-// StreamsFromEnv is Options.Streams as the environment has it, 0 if it says
-// nothing.
-func StreamsFromEnv() (int, error) {
-	s := os.Getenv(EnvStreams)
-	if s == "" {
-		return 0, nil
+// StreamsFromEnv is Options.Streams as the environment has it, 0 if it says nothing.
+func StreamsFromEnv() (n int, err error) {
+	if s := os.Getenv(EnvStreams); s != "" {
+		if n, err = parseStreams(s); err != nil {
+			err = fmt.Errorf("tcp: %s = %q, %w", EnvStreams, s, err)
+		}
 	}
-	return parseStreams(EnvStreams, s)
+	return n, err
 }
 
-func parseStreams(name, s string) (int, error) {
+func parseStreams(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > MaxStreams {
-		return 0, fmt.Errorf("tcp: %s = %q, want 1 to %d", name, s, MaxStreams)
+		return 0, fmt.Errorf("want 1 to %d", MaxStreams)
 	}
 	return n, nil
 }

@@ -45,7 +45,10 @@ enum { SKERRY_DONE = 0, SKERRY_FAILED = 1, SKERRY_PENDING = 2 };
 // input and output, the splits.
 enum {
   SKERRY_ALL_REDUCE = 1, SKERRY_REDUCE, SKERRY_BROADCAST, SKERRY_ALL_GATHER, SKERRY_GATHER, SKERRY_SCATTER,
-  SKERRY_REDUCE_SCATTER, SKERRY_ALL_TO_ALL, SKERRY_BARRIER, SKERRY_SEND, SKERRY_RECV
+  SKERRY_REDUCE_SCATTER, SKERRY_ALL_TO_ALL, SKERRY_BARRIER, SKERRY_SEND, SKERRY_RECV,
+  // An all-reduce, sum or average of floats, in eight bits per element; root: 0 int8, 1 float8 (e4m3). By
+  // skerry_submit alone, and nothing else may be submitted to the group until it is done.
+  SKERRY_QUANTIZED_ALL_REDUCE
 };
 enum {
   SKERRY_UINT8 = 1, SKERRY_INT8, SKERRY_INT16, SKERRY_INT32, SKERRY_INT64, SKERRY_UINT16, SKERRY_UINT32, SKERRY_UINT64,

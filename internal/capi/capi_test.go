@@ -30,6 +30,7 @@ const (
 	patience = 30 * time.Second
 
 	allReduce, barrier, send, recv = 1, 9, 10, 11
+	quantizedAllReduce             = 12
 	float32s                       = 12
 )
 
@@ -51,6 +52,12 @@ func op(kind int64, peer int64, in, out []float32) []int64 {
 			words = append(words, int64(uintptr(unsafe.Pointer(unsafe.SliceData(t)))), int64(len(t)))
 		}
 	}
+	return words
+}
+
+func quantized(format int64, x []float32) []int64 {
+	words := op(quantizedAllReduce, 0, x, nil)
+	words[4] = format
 	return words
 }
 
@@ -121,6 +128,32 @@ func TestOperationsOfTwo(t *testing.T) {
 	_ = l.Close(from)
 }
 
+// Two reduce in eight bits each, with the same bytes on both.
+func TestQuantizedAllReduceOfTwo(t *testing.T) {
+	t.Parallel()
+	l, groups := pair(t)
+	for format := range int64(2) {
+		x, y := memory(1, 2, 300), memory(10, 20, 30)
+		a, b := l.Submit(groups[0], quantized(format, x)), l.Submit(groups[1], quantized(format, y))
+		if err := errors.Join(finish(t, l, a), finish(t, l, b)); err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(x) != fmt.Sprint(y) || x[2] < 300 || x[2] > 360 || x[1] < 15 || x[1] > 30 {
+			t.Errorf("format %d: sums are %v and %v, want about 11, 22, 330", format, x, y)
+		}
+	}
+	x := memory(1)
+	for want, words := range map[string][]int64{
+		"format = 2, want 0 (int8) or 1 (e4m3)": quantized(2, x),
+		"0 tensors, want 1":                     quantized(0, nil),
+		"numbers, want 13 at least":             {quantizedAllReduce},
+	} {
+		if f := capi.FailureOf(finish(t, l, l.Submit(groups[0], words))); f.Code != capi.CodeInvalid || !strings.Contains(f.Text, want) {
+			t.Errorf("%v: %+v, want %s", words, f, want)
+		}
+	}
+}
+
 // What one side does wrong fails with a code, a text, and the culprit.
 func TestFailures(t *testing.T) {
 	t.Parallel()
@@ -165,7 +198,7 @@ func TestCallsThatCannotBeRight(t *testing.T) {
 	}
 	for name, words := range map[string][]int64{
 		"nothing": nil, "too short": good[:5], "cut": good[:len(good)-1], "longer": append(with(0, 1), 0),
-		"no kind": with(0, 0), "kind": with(0, 12), "kind below": with(0, -1), "no dtype": with(1, 0), "dtype": with(1, 18),
+		"no kind": with(0, 0), "kind": with(0, 13), "kind below": with(0, -1), "no dtype": with(1, 0), "dtype": with(1, 18),
 		"reduce": with(2, 8), "inputs": with(9, 1<<40), "fewer than none": with(9, -1), "root": func() []int64 { w := with(0, 3); w[4] = 7; return w }(),
 		"no address": with(13, 0), "elements": with(14, -1), "endless": with(14, 1<<62), "not aligned": func() []int64 { w := with(13, good[13]+1); w[14] = 1; return w }(), "splits": with(11, 3),
 	} {

@@ -141,6 +141,9 @@ type work struct {
 // Submit starts an operation and returns its handle, which the caller gives to Close. An
 // operation that cannot be right has failed already.
 func (l *Library) Submit(group int64, words []int64) int64 {
+	if len(words) > 0 && words[atKind] == quantizedAllReduce {
+		return l.reduceQuantized(group, words)
+	}
 	return l.t.add(l.submit(group, words))
 }
 

@@ -99,7 +99,7 @@ var mayImport = map[string][]string{
 	"internal/shmring":   {"internal/step"},
 	"internal/futex":     {"internal/step"},
 	"internal/portlease": {},
-	"internal/capi":      {"checkpoint", "checkpoint/safetensors", "manager", "pg", "quorum", "store", "tensor"},
+	"internal/capi":      {"checkpoint", "checkpoint/safetensors", "dist/quant", "manager", "pg", "quorum", "store", "tensor"},
 	"internal/testkit":   {},
 	"internal/step":      {},
 	"internal/backoff":   {},

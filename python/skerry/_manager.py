@@ -9,12 +9,13 @@ import threading
 import weakref
 from datetime import timedelta
 
+import torch
 import torch.distributed as dist
 
 from skerry import _errors, _lib, _ops, _parts
 from skerry._devices import Devices, listen
 from skerry._group import Group
-from skerry._work import microseconds
+from skerry._work import Work, microseconds
 
 _managers = set()  # until shutdown: others may read their tensors till then
 
@@ -49,12 +50,46 @@ def _handle_sigterm(drains):
         signal.signal(signal.SIGTERM, new)
 
 
+def _is_callers(error):
+    """Whether an error is of an operation that no replica can do: it has reached none, and is raised."""
+    return isinstance(error, (ValueError, NotImplementedError))
+
+
+class _Reported(Work):
+    """One whose errors discard the step."""
+
+    def _failure(self):
+        error, m = super()._failure(), self._group._manager()
+        if error is None or _is_callers(error):
+            return error
+        if m:
+            m.report_error(error)
+        return None
+
+
 class _ManagedGroup(Group):
     """The managed process group: ranks and sizes are the participants' of the newest quorum."""
 
     def __init__(self, manager, handle):
-        self._manager = weakref.ref(manager)
+        self._manager, self._alone = weakref.ref(manager), None
         self._begin(0, 1, handle)
+
+    def _do(self, *args, **fields):
+        self._wait_alone()
+        return super()._do(*args, **fields)
+
+    def _reduce_quantized(self, tensor, reduce_op, format):
+        """An all-reduce in eight bits. It is made of two operations, which no other may come between."""
+        self._wait_alone()
+        op = _ops.encode(_ops.QUANTIZED_ALL_REDUCE, (tensor,), reduce=_ops.reduce_code(reduce_op), root=format)
+        self._alone = _Reported(self, (tensor,), tensor)._run(_lib.submit, op)
+        return self._alone
+
+    def _wait_alone(self):
+        if self._alone is not None:
+            with contextlib.suppress(Exception):  # it is the work's
+                self._alone.wait()
+            self._alone = None
 
     def rank(self):
         m = self._manager()
@@ -67,7 +102,7 @@ class _ManagedGroup(Group):
     def _ended(self, work):
         super()._ended(work)
         m, error = self._manager(), work._error
-        if m and isinstance(error, (ValueError, NotImplementedError)):  # no replica can do that: it has reached none
+        if m and _is_callers(error):
             m.report_error(error)
 
     def shutdown(self, together=None):
@@ -155,6 +190,10 @@ class Manager:
         tensors it takes from others beyond those that it has; None: four times as many, and 64 MiB."""
         self._add(_parts.Part(key, state_dict, load_state_dict, local=local, volatile=volatile, room=room))
 
+    def set_state_dict_fns(self, load_state_dict, state_dict):
+        """torchft's older name: one more part of the state."""
+        self.register_state_dict_fn("set_state_dict_fns", load_state_dict, state_dict)
+
     def _add(self, part):
         if self._handle or self._closed:
             raise RuntimeError(f"skerry: state {part.name!r} is registered after the first start_quorum")
@@ -225,18 +264,52 @@ class Manager:
             raise RuntimeError("skerry: wait_quorum before the first start_quorum")
         self._call(_lib.WAIT_QUORUM)
 
-    def allreduce(self, tensor, reduce_op=dist.ReduceOp.AVG):
+    def allreduce(self, tensor, reduce_op=dist.ReduceOp.AVG, should_quantize=False):
         """Reduces a tensor in place over the participants; a Work, whose future's value is the tensor. Its errors
         are not raised: they discard the step. A replica that heals, or is a spare, gives zeros. The
-        default is the average."""
+        default is the average. should_quantize: True or "int8", or "fp8": in eight bits per element and a scale for each 512,
+        with the same bytes on all; sums and averages of float16, bfloat16 and float32. The next operation waits for it."""
         self._check()
         self._check_answered()
         self._resume()
         if reduce_op == dist.ReduceOp.AVG and not (tensor.is_floating_point() or tensor.is_complex()):
             raise TypeError(f"skerry: no average of {tensor.dtype}: want a reduce_op")
         if self._devices and tensor.device.type in self._devices.types:
+            if should_quantize:
+                raise NotImplementedError(f"skerry: no quantised reduction of a tensor on {tensor.device}, want cpu")
             return self._devices.allreduce(tensor, reduce_op)
+        if should_quantize:
+            format = "int8" if should_quantize is True else should_quantize
+            if format not in _ops.FORMATS:
+                raise ValueError(f"skerry: should_quantize = {should_quantize!r}, want True, False or one of {', '.join(_ops.FORMATS)}")
+            return self.group._reduce_quantized(tensor, reduce_op, _ops.FORMATS[format])
         return self.group._do(_ops.ALL_REDUCE, [tensor], [tensor], tensor, None, reduce=_ops.reduce_code(reduce_op))
+
+    def wrap_future(self, future, default, timeout=None):
+        """A future that never fails: where the other one does, or has no value after timeout (None: the time of an
+        operation), the step is discarded, and the value is default."""
+        self.group  # noqa: B018  raises, if there is none
+        limit = (microseconds(timeout) or self._numbers()["op_timeout_us"]) / 1e6
+        wrapped, once = torch.futures.Future(), threading.Lock()
+
+        def settle(value, error=None):
+            if once.acquire(blocking=False):
+                if error is not None:
+                    self.report_error(error)
+                wrapped.set_result(value)
+
+        def done(f):
+            timer.cancel()
+            try:
+                settle(f.value())
+            except Exception as e:
+                settle(default, e)
+
+        timer = threading.Timer(limit, lambda: settle(default, TimeoutError(f"skerry: a future has no value after {limit} s")))
+        timer.daemon = True
+        timer.start()
+        future.add_done_callback(done)
+        return wrapped
 
     @property
     def group(self):
@@ -256,6 +329,7 @@ class Manager:
         if self._devices and _lib.COMMIT not in self._calls:
             self.move()
             self._devices.settle(self._numbers()["op_timeout_us"] / 1e6)
+        self._group._wait_alone()
         self._group._busy()  # lets operations tell why they failed
         try:
             self._call(_lib.COMMIT, 0, timeout)

@@ -6,6 +6,8 @@ import torch
 import torch.distributed as dist
 
 ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, GATHER, SCATTER, REDUCE_SCATTER, ALL_TO_ALL, BARRIER, SEND, RECV = range(1, 12)
+QUANTIZED_ALL_REDUCE = 12  # root: the format
+FORMATS = {"int8": 0, "fp8": 1}
 
 _names = (
     "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "bool", "float16", "bfloat16",
@@ -28,7 +30,7 @@ def reduce_code(op) -> int:
 _of_bools = {reduce_code(_R.SUM): reduce_code(_R.BOR), reduce_code(_R.PRODUCT): reduce_code(_R.BAND)}
 
 # In these an element goes to the same place on each rank: the memory may be in any order that is the same on all.
-_in_place = (ALL_REDUCE, REDUCE, BROADCAST)
+_in_place = (ALL_REDUCE, REDUCE, BROADCAST, QUANTIZED_ALL_REDUCE)
 
 
 def memory_order(t):

@@ -41,13 +41,16 @@ class Work(dist._Work):
 
     def _settle(self):
         """Takes what the library says of an operation that is done."""
-        error, source = _lib.error(self._handle), _lib.source(self._handle)
+        error, source = self._failure(), _lib.source(self._handle)
         with self._lock:
             if self._done:  # another thread was quicker; what was asked above is of no handle
                 return
             self._error, self._source, self._done, self._keep = error, source, True, None
         _lib.close(self._handle)
         self._group._ended(self)
+
+    def _failure(self):
+        return _lib.error(self._handle)
 
     def wait(self, timeout=timedelta(0)) -> bool:
         """Blocks until the operation is done, and raises why it failed. When the timeout is over first

@@ -325,3 +325,32 @@ func BenchmarkStep(b *testing.B) {
 		})
 	}
 }
+
+// TestHookFailsAsContextEnds: the others do not wait for what a rank has not started whose hook has failed,
+// though its ctx has ended, too.
+func TestHookFailsAsContextEnds(t *testing.T) {
+	t.Parallel()
+	w := pgtest.MemoryWorld(t, 2, nil)
+	err := w.Try(func(ctx context.Context, rank int, g *pg.Group) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		hook := ddp.HookFunc(func(b *ddp.Bucket) ddp.Future {
+			if rank == 0 {
+				cancel()
+				return ddp.Failed(errors.New("boom"))
+			}
+			return ddp.AllReduce{}.Reduce(b)
+		})
+		red, err := ddp.New(ddp.Over(g), newModel([]int{2, 4}, rank, 0).params(), ddp.Options{Hook: hook, NoRebuild: true})
+		if err != nil {
+			return err
+		}
+		if err = red.Reduce(ctx); err == nil {
+			t.Errorf("rank %d: the step is whole", rank)
+		}
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "boom") {
+		t.Errorf("%v, want what the hook says", err)
+	}
+}

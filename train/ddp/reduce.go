@@ -133,7 +133,7 @@ func (r *Reducer) settle(ctx context.Context) error {
 			}
 		}
 	}
-	if s.abort && ctx.Err() == nil {
+	if s.abort { // whatever became of ctx: the others wait
 		r.manager.Group().Abort(s.err)
 	}
 	return s.err

@@ -1,13 +1,16 @@
 """Kills replicas of examples/digits.py, and checks that nothing was lost.
 
-    python python/kills.py [kills] [seconds of a step] [path of the lighthouse]
+    python python/kills.py [--warm] [kills] [seconds of a step] [path of the lighthouse]
 
 Three replicas train; one after the other is killed by SIGKILL and started again. At the end: from the kill to the
 next commit of the others, the share of the time that committed steps took, and whether all replicas had the same
-bytes after every step.
+bytes after every step. --warm: a replica that starts is forked of a process that has imported torch, which takes
+seconds of a processor: more kills in the same time.
 """
 
 import os
+import runpy
+import signal
 import sys
 import tempfile
 import time
@@ -16,14 +19,66 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tes
 import trainers  # noqa: E402
 
 
+class Fork:
+    """What subprocess.Popen is of a program, of a child of this process. It imports skerry by itself: a fork of a process
+    that has may use no group."""
+
+    def __init__(self, program, args, env):
+        assert "skerry" not in sys.modules
+        self.returncode, (out, into) = None, os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.dup2(into, 1)
+            os.dup2(into, 2)
+            os.closerange(3, 100)
+            os.environ.update(env)
+            sys.argv = [program, *args]
+            try:
+                runpy.run_path(program, run_name="__main__")
+            finally:
+                os._exit(1)  # it has ended before its time, and has said why
+        os.close(into)
+        os.set_blocking(out, False)
+        self.stdout = os.fdopen(out, "rb")
+
+    def poll(self):
+        if self.returncode is None and (ended := os.waitpid(self.pid, os.WNOHANG))[0]:
+            self.returncode = os.waitstatus_to_exitcode(ended[1])
+        return self.returncode
+
+    def kill(self):
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self):
+        if self.poll() is None:
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+class Warm(trainers.Replica):
+    """A replica that is forked."""
+
+    def __init__(self, lighthouse, name, *args):
+        self.name, self._lighthouse, self.output = name, lighthouse, ""
+        env = {"REPLICA_GROUP_ID": name, "SKERRY_LIGHTHOUSE": lighthouse.address}
+        self.process = Fork(trainers.DIGITS, list(map(str, args)), env)
+
+
+def warm():
+    import torch
+
+    torch.optim.AdamW([torch.zeros(1)])  # which imports more of torch
+    return Warm
+
+
 class Run:
-    def __init__(self, light, step):
-        self.light, self.step = light, step
+    def __init__(self, light, step, replica=trainers.Replica):
+        self.light, self.step, self.replica = light, step, replica
         self.after, self.steps, self.wrong = {}, [], []  # bytes by step; when each came
         self.live = {name: self.start(name) for name in "abc"}
 
     def start(self, name):
-        return trainers.Replica(self.light, name, "--steps", 10**9, "--step-time", self.step)
+        return self.replica(self.light, name, "--steps", 10**9, "--step-time", self.step)
 
     def look(self):
         """Takes what the replicas have said since the last look."""
@@ -50,10 +105,10 @@ class Run:
                 raise SystemExit(f"no step of {participants} within {trainers.PATIENCE} s: it hangs")
 
 
-def main(kills=10, step=0.05, lighthouse=None):
+def main(kills=10, step=0.05, lighthouse=None, replica=trainers.Replica):
     with tempfile.TemporaryDirectory() as d:
         light = trainers.Lighthouse(lighthouse or trainers.build(d), "--probation-after", "0")
-        run, took, lost = Run(light, step), [], 0.0
+        run, took, lost = Run(light, step, replica), [], 0.0
         try:
             for i in range(kills):
                 run.until(3, 5)
@@ -80,4 +135,5 @@ def main(kills=10, step=0.05, lighthouse=None):
 
 
 if __name__ == "__main__":
-    main(*(t(a) for t, a in zip((int, float, str), sys.argv[1:])))
+    said = [a for a in sys.argv[1:] if a != "--warm"]
+    main(*(t(a) for t, a in zip((int, float, str), said)), **({"replica": warm()} if "--warm" in sys.argv else {}))

@@ -6,6 +6,8 @@
                                      all-reduce: [--rounds 10] [--workers 2] forked in each rank [--gloo]
     python -m skerry.bench endure    what is more behind a million operations and a thousand reconfigurations than before:
                                      descriptors, threads, works, MiB [--operations N] [--reconfigurations N]
+    python -m skerry.bench starve    how often a rank is accused in so many --seconds, while --spin processes want the
+                                     processors, too; the load is the system's in each minute
 
 Each prints a row as a line of JSON: {"op", "impl", "n", …, "took_ms": [each sample]}. The library is the package's, or SKERRY_LIBRARY.
 """
@@ -223,6 +225,38 @@ def endure(rank, size, store, args):
     dist.destroy_process_group()
 
 
+def spin():
+    while True:
+        pass
+
+
+def starve(rank, size, store, args):
+    """All-reduces of 1 MiB, in turn with pauses, as a trainer's, until the time is over. Who is accused lives."""
+    import skerry
+
+    torch.set_num_threads(1)
+    dist.init_process_group("skerry", init_method=f"file://{store}", rank=rank, world_size=size)
+    x, left, loads, reduced = torch.ones(1 << 18), torch.ones(1), [], 0
+    began = looked = time.monotonic()
+    wrong = None
+    try:
+        while left[0] == 1:
+            dist.all_reduce(x.fill_(1))
+            reduced += 1
+            if rank == 0 and time.monotonic() > looked:
+                looked += 60
+                loads.append(os.getloadavg()[0])
+            time.sleep(0.02)
+            left[0] = time.monotonic() < began + args.seconds
+            dist.broadcast(left, 0)
+    except skerry.Aborted as e:
+        wrong = f"rank {e.rank} by {rank}: {e}"
+    print(json.dumps({"op": "starve", "rank": rank, "seconds": round(time.monotonic() - began), "reduced": reduced, "accused": wrong,
+                      "loads": loads}), flush=True)
+    if wrong is None:
+        dist.destroy_process_group()
+
+
 def spawn(body, args):
     with tempfile.TemporaryDirectory() as d:
         mp.spawn(body, (args.ranks, os.path.join(d, "store"), args), nprocs=args.ranks)
@@ -230,7 +264,7 @@ def spawn(body, args):
 
 def main():
     p = argparse.ArgumentParser(prog="python -m skerry.bench")
-    p.add_argument("what", choices=["allreduce", "train", "kills", "endure"])
+    p.add_argument("what", choices=["allreduce", "train", "kills", "endure", "starve"])
     p.add_argument("--ranks", type=int, default=2)
     p.add_argument("--rounds", type=int, default=10, help="turns of each implementation; kills")
     p.add_argument("--bytes", type=lambda s: [int(b) for b in s.split(",")], help="of an all-reduce, with commas between")
@@ -238,11 +272,16 @@ def main():
     p.add_argument("--workers", type=int, default=0, help="processes that each rank forks")
     p.add_argument("--operations", type=int, default=1_000_000)
     p.add_argument("--reconfigurations", type=int, default=1_000)
+    p.add_argument("--seconds", type=int, default=3600)
+    p.add_argument("--spin", type=int, default=4 * os.cpu_count())
     args = p.parse_args()
     if args.what == "kills":
         kills(args)
-    else:
-        spawn({"allreduce": allreduce, "train": train, "endure": endure}[args.what], args)
+        return
+    if args.what == "starve":
+        for _ in range(args.spin):
+            mp.get_context("spawn").Process(target=spin, daemon=True).start()
+    spawn({"allreduce": allreduce, "train": train, "endure": endure, "starve": starve}[args.what], args)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -49,14 +50,6 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// noArgs refuses what is neither a flag nor a command.
-func noArgs(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("unexpected argument %q, want flags, or a command (see --help)", args[0])
-	}
-	return nil
-}
-
 // options are the flags.
 type options struct {
 	cfg      lighthouse.Config
@@ -72,7 +65,7 @@ func newCommand() *cobra.Command {
 		Use:           "lighthouse",
 		Short:         "Serves quorums to fault-tolerant training jobs",
 		Version:       version(),
-		Args:          noArgs,
+		Args:          cli.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -179,21 +172,11 @@ func (o *options) logger(w io.Writer) (zerolog.Logger, error) {
 		return zerolog.Logger{}, fmt.Errorf("log-level = %q, want debug, info, warn or error", o.logLevel)
 	}
 	if !o.logJSON {
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !isTerminal(w), FormatPrepare: printable.Event}
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !cli.IsTerminal(w), FormatPrepare: printable.Event}
 	} else {
 		w = printable.JSONWriter(w)
 	}
 	return zerolog.New(w).Level(level).With().Timestamp().Logger(), nil
-}
-
-// isTerminal tells whether a person reads w.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // logConfig logs the configuration in force, once.

@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/demo"
 	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/train/spawn"
@@ -41,10 +40,10 @@ func skerry(args ...string) (status int, stdout, stderr string) {
 }
 
 // demoJSON runs the demo and reads its last line.
-func demoJSON(t *testing.T, args ...string) (int, demoReport) {
+func demoJSON(t *testing.T, args ...string) (int, demo.Report) {
 	t.Helper()
 	status, stdout, stderr := skerry(append([]string{"demo", "--json"}, args...)...)
-	var r demoReport
+	var r demo.Report
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil {
 		t.Fatalf("last line %q: %v\n%s", lines[len(lines)-1], err, stderr)
@@ -201,119 +200,6 @@ func TestDemoFlagsRefused(t *testing.T) {
 		if status == 0 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
 			t.Errorf("demo %s: status %d, %q %q, want one line with %q", c.flags, status, stdout, stderr, c.want)
 		}
-	}
-}
-
-func TestLinesSplit(t *testing.T) {
-	t.Parallel()
-	var got []string
-	l := &lines{each: func(e event) { got = append(got, e.Kind) }}
-	text := `{"event":"a"}` + "\nnoise\n{}\n" + `{"event":"b"}` + "\n" + `{"event":"c"`
-	for i := range len(text) {
-		if n, err := l.Write([]byte(text[i : i+1])); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
-	}
-	if fmt.Sprint(got) != "[a b]" {
-		t.Errorf("events %v, want [a b]", got)
-	}
-	for range 3 {
-		_, _ = l.Write(make([]byte, maxEventBytes)) // never fails
-	}
-	if len(l.rest) > maxEventBytes {
-		t.Errorf("%d bytes are kept of a line without end", len(l.rest))
-	}
-}
-
-// TestRecoveryCountsTheLastSurvivor plays a kill to the ledger.
-func TestRecoveryCountsTheLastSurvivor(t *testing.T) {
-	t.Parallel()
-	l := newLedger()
-	all := make([]*replica, 3)
-	for i := range all {
-		all[i] = &replica{worker: worker{index: i, generation: 1}, committed: true, id: fmt.Sprint("r", i)}
-	}
-	commit := func(i int, step, quorum, at int64) {
-		l.take(all[i], event{Kind: eventCommitted, Step: step, QuorumID: quorum, AtNs: at})
-	}
-	l.take(all[0], event{Kind: eventQuorum, QuorumID: 1, Members: []string{"r0", "r1", "r2"}, AtNs: 1})
-	commit(0, 1, 1, 100)
-	l.killed(150, all[2], all)
-	commit(0, 2, 1, 160) // was as good as committed when r2 died
-	if l.outages[0].over {
-		t.Error("a commit of the old quorum ended the outage")
-	}
-	l.take(all[0], event{Kind: eventQuorum, QuorumID: 2, Members: []string{"r0", "r1"}, AtNs: 170})
-	commit(0, 3, 2, 200)
-	if l.outages[0].over {
-		t.Error("the outage is over before the last survivor committed")
-	}
-	commit(1, 3, 2, 230)
-	if o := l.outages[0]; !o.over || o.lastNs-o.at != 80 {
-		t.Errorf("outage %+v, want it over after 80", o)
-	}
-	commit(1, 4, 2, 300)
-	if o := l.outages[0]; o.lastNs != 230 {
-		t.Errorf("a later commit moved the end to %d", o.lastNs)
-	}
-	l.killed(310, all[1], all) // r0 waits for nobody but itself
-	l.killed(320, all[0], all)
-	if l.outages[1].over {
-		t.Error("an outage ended because its last survivor died")
-	}
-}
-
-// TestKillsComeAtTheirTime: the victim dies at the moment that was drawn, not
-// with the next event that comes in.
-func TestKillsComeAtTheirTime(t *testing.T) {
-	t.Parallel()
-	d := newDemo(demoConfig{Replicas: 2, Steps: 100, KillEvery: 10, StepTime: time.Hour}, newView(io.Discard))
-	for _, r := range d.replicas {
-		r.committed = true
-		d.schedule(event{Kind: eventCommitted, Step: 10})
-	}
-	select {
-	case <-d.killAt.C:
-		t.Error("the second commit of a step hastened the kill")
-	case <-time.After(50 * time.Millisecond): // the draw of seed 0 is minutes
-	}
-	d.replicas[1].committed = false
-	if err := d.kill(); err != nil || !d.postponed {
-		t.Fatalf("%v, postponed %v: want a kill that waits for a second holder of the state", err, d.postponed)
-	}
-	d.schedule(event{Kind: eventCommitted, Step: 11})
-	select {
-	case <-d.killAt.C:
-		t.Error("the last holder of the state is to die")
-	case <-time.After(50 * time.Millisecond):
-	}
-	d.replicas[1].committed = true
-	d.schedule(event{Kind: eventCommitted, Step: 12})
-	select {
-	case <-d.killAt.C:
-	case <-time.After(patience):
-		t.Error("the kill that was put off does not come")
-	}
-}
-
-func TestGoodput(t *testing.T) {
-	t.Parallel()
-	l := newLedger()
-	l.firstNs = int64(time.Second)
-	at := l.firstNs
-	for step := int64(1); step <= 100; step++ {
-		at += int64(50 * time.Millisecond)
-		if step == 50 {
-			at += int64(5 * time.Second) // as long as all steps together
-		}
-		l.commits[step] = at
-	}
-	part, pace := l.goodput()
-	if part != 0.5 || pace != 50 {
-		t.Errorf("goodput %v at %v ms a step, want 0.5 at 50", part, pace)
-	}
-	if part, _ := newLedger().goodput(); part != 0 {
-		t.Errorf("goodput %v without a step, want 0", part)
 	}
 }
 

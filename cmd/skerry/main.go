@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/demo"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/tcp"
@@ -35,9 +36,7 @@ func registerBackends() error {
 
 // registerWorkers names what this binary can be re-executed as.
 func registerWorkers() {
-	spawn.Register(trainerWorker, asWorker(train))
-	spawn.Register(pythonWorker, asWorker(trainInPython))
-	spawn.Register(lighthouseWorker, asWorker(serveLighthouse))
+	demo.RegisterWorkers()
 	spawn.Register(bench.WorkerAllReduce, bench.AllReduceWorker)
 	spawn.Register(bench.WorkerLighthouse, bench.LighthouseWorker)
 	spawn.Register(bench.WorkerHeal, bench.HealWorker)
@@ -76,15 +75,6 @@ func newRoot() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(newReplicaCommands()...)
-	root.AddCommand(newDemoCommand(), newStatusCommand(), newWhyCommand(), newJobsCommand(), newJobCommand(), newBenchCommand(), newSimCommand(), newTraceCommand(), newTorchftManagerCommand(), newTorchftProxyCommand(), newStoreCommand(), newTokenCommand(), newVersionCommand())
+	root.AddCommand(demo.Command(), newStatusCommand(), newWhyCommand(), newJobsCommand(), newJobCommand(), newBenchCommand(), newSimCommand(), newTraceCommand(), newTorchftManagerCommand(), newTorchftProxyCommand(), newStoreCommand(), newTokenCommand(), newVersionCommand())
 	return root
-}
-
-// noArgs refuses arguments of a command that takes none; cobra's own would call
-// them commands.
-func noArgs(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("unexpected argument %q, want flags only", args[0])
-	}
-	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/internal/sim"
 )
 
@@ -45,7 +46,7 @@ func newSimCommand() *cobra.Command {
 			"a little before the first that is known to show it. Mutants: " + strings.Join(mutantNames(), ", ") + ".\n" +
 			"With --cause one thing alone goes wrong, mostly for ever, and the others must go on; --cause all takes one\n" +
 			"after the other. Causes:\n" + causeList(),
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.near = !cmd.Flags().Changed("from")
 			return runSim(cmd.Context(), cmd.OutOrStdout(), f)

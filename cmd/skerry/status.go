@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -37,7 +38,7 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what a lighthouse knows",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			st, body, err := l.status(cmd.Context())
 			if err != nil {
@@ -110,7 +111,7 @@ func printStatus(w io.Writer, s lighthouse.Status) error {
 		role = fmt.Sprintf("leads in term %d (the server that was asked follows)", s.Term)
 	}
 	fmt.Fprintf(w, "lighthouse %s %s, up %v, %s, cluster %s\n",
-		printable.Line(s.Addr), role, time.Duration(s.UptimeMs)*time.Millisecond, plural(s.Sessions, "session"), printable.Line(s.Cluster))
+		printable.Line(s.Addr), role, time.Duration(s.UptimeMs)*time.Millisecond, cli.Plural(s.Sessions, "session"), printable.Line(s.Cluster))
 	if s.OpenJoins {
 		fmt.Fprintln(w, "joins are open: they need no token (--open-joins)")
 	}
@@ -133,7 +134,7 @@ func printJob(w io.Writer, j lighthouse.JobStatus) {
 		fmt.Fprint(w, "no quorum yet")
 	case j.Stands:
 		fmt.Fprintf(w, "quorum %d round %d stands, %s, %s", j.QuorumID, j.Round,
-			plural(j.Members, "member"), plural(j.Participants, "participant"))
+			cli.Plural(j.Members, "member"), cli.Plural(j.Participants, "participant"))
 	default:
 		fmt.Fprintf(w, "quorum %d fell: %s", j.QuorumID, printable.Line(j.FellBy))
 	}

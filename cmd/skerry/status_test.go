@@ -3,17 +3,15 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/pg/trace"
 )
@@ -120,28 +118,10 @@ func TestStatusErrors(t *testing.T) {
 	}
 }
 
-// hostileText is what a hostile peer may call itself.
-const hostileText = "\x1b[2J\nskerry: all is well\r\u009b1m\u202e"
-
-// checkTerminal fails if what a command printed could steer a terminal, or forge a
-// line of its own.
-func checkTerminal(t *testing.T, printed string) {
-	t.Helper()
-	for line := range strings.Lines(printed) {
-		line = strings.TrimSuffix(line, "\n")
-		if i := strings.IndexFunc(line, func(r rune) bool { return !strconv.IsPrint(r) }); i >= 0 || !utf8.ValidString(line) {
-			t.Errorf("printed: %q", line)
-		}
-		if strings.HasPrefix(line, "skerry: all is well") {
-			t.Errorf("a line that a peer made: %q", line)
-		}
-	}
-}
-
 // Every command shows harmlessly what a hostile lighthouse answers.
 func TestHostileTextIsShownHarmlessly(t *testing.T) {
 	t.Parallel()
-	const h = hostileText
+	const h = testkit.HostileText
 	body, err := json.Marshal(lighthouse.Status{
 		Addr: h, Cluster: h,
 		Jobs: []lighthouse.JobStatus{{
@@ -161,8 +141,8 @@ func TestHostileTextIsShownHarmlessly(t *testing.T) {
 		if !strings.Contains(stdout+stderr, "all is well") {
 			t.Errorf("%q printed %q %q, without what the lighthouse says", args, stdout, stderr)
 		}
-		checkTerminal(t, stdout)
-		checkTerminal(t, stderr)
+		testkit.Harmless(t, stdout)
+		testkit.Harmless(t, stderr)
 	}
 	// A status line, and a dump, that are hostile themselves.
 	file := filepath.Join(t.TempDir(), "dump.json")
@@ -183,37 +163,7 @@ func TestHostileTextIsShownHarmlessly(t *testing.T) {
 		if !strings.Contains(stdout, "all is well") {
 			t.Errorf("%q printed %q %q, without what the dump says", args, stdout, stderr)
 		}
-		checkTerminal(t, stdout)
-		checkTerminal(t, strings.ReplaceAll(stderr, "\nskerry: all", "")) // the name of a file on the command line
-	}
-}
-
-// What demo's replicas say is shown harmlessly, on a terminal and elsewhere.
-func TestHostileTextInDemo(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	v := newView(&out)
-	r := &replica{}
-	for _, e := range []event{
-		{Kind: eventQuorum, QuorumID: 1, Members: []string{hostileText, hostileText}},
-		{Kind: eventDiffered, Text: hostileText},
-		{Kind: eventFinal, Step: 3, Hash: hostileText},
-	} {
-		v.event(r, e)
-	}
-	v.note("did not start again: %v", errors.New(hostileText))
-	demoReport{Replicas: []replicaReport{{Name: "replica-0", SHA256: hostileText}}}.print(&out)
-	if strings.Count(out.String(), "all is well") < 3 {
-		t.Errorf("printed %q, without what the replicas say", &out)
-	}
-	checkTerminal(t, out.String())
-	d := newDemo(demoConfig{Replicas: 1, Steps: 1}, v)
-	d.ledger.quorum, d.ledger.members[1] = 1, []string{hostileText}
-	d.replicas[0].phase = hostileText
-	for _, line := range v.picture(d) {
-		if strings.ContainsRune(line, '\n') {
-			t.Errorf("%q is more than a line", line)
-		}
-		checkTerminal(t, line)
+		testkit.Harmless(t, stdout)
+		testkit.Harmless(t, strings.ReplaceAll(stderr, "\nskerry: all", "")) // the name of a file on the command line
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/printable"
@@ -27,7 +28,7 @@ serve: pass them TCPStore(host, port, is_master=False), or set TORCHELASTIC_USE_
 
 With certificates (--tls-ca, --tls-cert, --tls-key, of role replica) it speaks TLS and takes replicas alone, by their
 certificates. PyTorch's clients speak none: for them leave certificates out, or say --tls-data=false.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := guarded.FromEnv(); err != nil {
 				return err

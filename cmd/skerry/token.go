@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
@@ -21,7 +22,7 @@ job are given as SKERRY_TOKEN_FILE in place of the operators' token. With it the
 the lighthouse refuses it for other jobs, and to drain, evict, kill and configure. It is derived from the operators'
 token and the job's name, so it needs no lighthouse, prints the same each time, and is changed with the operators' token.`,
 		Example: "  (umask 077; skerry token --job vision --token-file /etc/skerry/token > /etc/skerry/vision.token)",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			name, err := wire.CheckJob(job)
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/printable"
@@ -43,7 +44,7 @@ skerry_torchft.py, has it start this program instead:
 
 A program that starts it by itself reads its address from the first line of standard output. It beats for the
 replica while a rank is connected, and not for ranks that have died.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithCancelCause(cmd.Context())
 			defer cancel(nil)
@@ -85,7 +86,7 @@ func newTorchftShimCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "shim",
 		Short: "Print skerry_torchft.py, which has a job of torchft's start this manager",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(torchft.Shim)
 			return err

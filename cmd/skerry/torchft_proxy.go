@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/printable"
@@ -38,7 +39,7 @@ there ends the whole job. With a proxy on each host nothing in the job changes:
 A call waits here, until its caller's deadline, while servers die, hang and elect another leader. The proxy speaks
 to the servers over TLS and with the token, if it is given them; torchft's managers know neither, so it listens on
 loopback. It keeps no state, votes on nothing, and takes the socket that systemd passes it.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if cfg.Lighthouse, cfg.Dial, err = reach(cfg.Lighthouse, &cfg.Job, &guarded); err != nil {

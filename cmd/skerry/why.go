@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
@@ -64,7 +65,7 @@ func explain(w io.Writer, st lighthouse.Status, job, replica string) error {
 			continue
 		}
 		found = true
-		fmt.Fprintf(w, "refused %s, %s, last at %s: %s\n", printable.Line(r.ReplicaID), plural(r.Times, "time"),
+		fmt.Fprintf(w, "refused %s, %s, last at %s: %s\n", printable.Line(r.ReplicaID), cli.Plural(r.Times, "time"),
 			time.UnixMilli(r.AtMs).Format(time.TimeOnly), printable.Line(r.Reason))
 	}
 	switch {
@@ -94,7 +95,7 @@ func explainJob(w io.Writer, j lighthouse.JobStatus) {
 	}
 	for _, h := range j.History[:min(len(j.History), whyHistory)] {
 		fmt.Fprintf(w, "  %s quorum %d round %d of %s: %s\n", time.UnixMilli(h.AtMs).Format(time.TimeOnly), h.QuorumID, h.Round,
-			plural(h.Members, "member"), printable.Line(h.Reason))
+			cli.Plural(h.Members, "member"), printable.Line(h.Reason))
 		if h.Settled != "" {
 			fmt.Fprintf(w, "    settled: %s\n", printable.Line(h.Settled))
 		}

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -14,18 +14,19 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
 const (
-	// demoPatience is how long nobody may commit a step before the demo gives
+	// stepLimit is how long nobody may commit a step before the demo gives
 	// up. It is longer than every timeout of a trainer.
-	demoPatience = 60 * time.Second
-	// demoGrace is how long workers get to end by themselves.
-	demoGrace = 3 * time.Second
-	// demoInbox holds what workers say while the demo draws or kills.
-	demoInbox = 1024
+	stepLimit = 60 * time.Second
+	// endTime is how long workers get to end by themselves.
+	endTime = 3 * time.Second
+	// inboxSize holds what workers say while the demo draws or kills.
+	inboxSize = 1024
 )
 
 // worker is one process of the demo, in all its incarnations.
@@ -54,7 +55,7 @@ type message struct {
 //	   …        ├──────────────▶ inbox ┼─▶ ledger  (what the report is made of)
 //	replica-n ──┘                      └─▶ killer  (SIGKILL, restart)
 type demo struct {
-	cfg      demoConfig
+	cfg      config
 	view     *view
 	ledger   *ledger
 	rng      *rand.Rand
@@ -86,9 +87,9 @@ type replica struct {
 	child     int    // process that runs its backend, 0: none but its own
 }
 
-// runDemo runs the demo and prints the report. It returns an error, too, when
+// run runs the demo and prints the report. It returns an error, too, when
 // the report shows something wrong.
-func runDemo(ctx context.Context, c demoConfig, stdout, stderr io.Writer) error {
+func run(ctx context.Context, c config, stdout, stderr io.Writer) error {
 	progress := stdout
 	if c.JSON {
 		progress = stderr
@@ -116,11 +117,11 @@ func runDemo(ctx context.Context, c demoConfig, stdout, stderr io.Writer) error 
 	return nil
 }
 
-func newDemo(c demoConfig, v *view) *demo {
+func newDemo(c config, v *view) *demo {
 	d := &demo{
 		cfg: c, view: v, ledger: newLedger(),
 		rng:   rand.New(rand.NewPCG(c.Seed, 0)),
-		inbox: make(chan message, demoInbox), over: make(chan struct{}),
+		inbox: make(chan message, inboxSize), over: make(chan struct{}),
 		nextKill: c.KillEvery, killAt: time.NewTimer(time.Hour),
 	}
 	d.killAt.Stop()
@@ -143,13 +144,13 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.startHouses(ctx); err != nil {
 		return err
 	}
-	d.view.note("%s ready, dashboard at http://%s/", plural(len(d.houses), "lighthouse"), d.address)
+	d.view.note("%s ready, dashboard at http://%s/", cli.Plural(len(d.houses), "lighthouse"), d.address)
 	for _, r := range d.replicas {
 		if err := d.start(r); err != nil {
 			return err
 		}
 	}
-	patience := time.NewTimer(demoPatience)
+	patience := time.NewTimer(stepLimit)
 	defer patience.Stop()
 	redraw := time.NewTicker(redrawEvery)
 	defer redraw.Stop()
@@ -161,7 +162,7 @@ func (d *demo) run(ctx context.Context) error {
 				return err
 			}
 			if d.ledger.steps() > before {
-				patience.Reset(demoPatience)
+				patience.Reset(stepLimit)
 			}
 		case <-d.killAt.C:
 			if err := d.kill(); err != nil {
@@ -170,7 +171,7 @@ func (d *demo) run(ctx context.Context) error {
 		case <-redraw.C:
 			d.view.draw(d)
 		case <-patience.C:
-			return fmt.Errorf("no step was committed for %v: %s", demoPatience, d.phases())
+			return fmt.Errorf("no step was committed for %v: %s", stepLimit, d.phases())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -235,7 +236,7 @@ func (d *demo) stop() {
 	for _, p := range procs {
 		_ = p.Signal(syscall.SIGTERM) // gone already is as good
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), demoGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
 	for _, p := range procs {
 		_ = p.Wait(ctx) // how it ended does not matter any more

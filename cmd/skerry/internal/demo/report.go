@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/internal/printable"
 )
 
@@ -134,8 +135,8 @@ func spreadOf(values []float64) spread {
 // median is that of sorted values.
 func median[T cmp.Ordered](sorted []T) T { return sorted[(len(sorted)-1)/2] }
 
-// demoReport is the demo's result.
-type demoReport struct {
+// Report is the demo's result.
+type Report struct {
 	Steps          int64           `json:"steps"`
 	Kills          int             `json:"kills"`
 	ChildKills     int             `json:"child_kills"`  // of those, kills of the process that runs a replica's backend
@@ -164,8 +165,8 @@ type replicaReport struct {
 }
 
 // report sums up a run that came to its end.
-func (l *ledger) report(d *demo, wall time.Duration) demoReport {
-	r := demoReport{
+func (l *ledger) report(d *demo, wall time.Duration) Report {
+	r := Report{
 		Steps: l.lastStep, Kills: len(l.outages), ChildKills: l.children, LeaderKills: l.houseKills, Heals: l.heals, DiscardedSteps: len(l.discarded),
 		Parity: true, WallS: wall.Seconds(), HealMs: spreadOf(l.healMs), wanted: d.cfg.Steps,
 	}
@@ -211,14 +212,14 @@ func (l *ledger) goodput() (part, stepMs float64) {
 }
 
 // print writes the report for people.
-func (r demoReport) print(w io.Writer) {
-	fmt.Fprintf(w, "\n%s in %.1f s, %s, %s, %s discarded, goodput %.1f %%\n", plural(r.Steps, "step"), r.WallS,
-		plural(r.Kills, "kill"), plural(r.Heals, "heal"), plural(r.DiscardedSteps, "step"), 100*r.Goodput)
+func (r Report) print(w io.Writer) {
+	fmt.Fprintf(w, "\n%s in %.1f s, %s, %s, %s discarded, goodput %.1f %%\n", cli.Plural(r.Steps, "step"), r.WallS,
+		cli.Plural(r.Kills, "kill"), cli.Plural(r.Heals, "heal"), cli.Plural(r.DiscardedSteps, "step"), 100*r.Goodput)
 	if r.ChildKills > 0 {
 		fmt.Fprintf(w, "%d of the kills hit the child that runs a replica's backend, not the replica\n", r.ChildKills)
 	}
 	if r.LeaderKills > 0 {
-		fmt.Fprintf(w, "the leading lighthouse was killed %s\n", plural(r.LeaderKills, "time"))
+		fmt.Fprintf(w, "the leading lighthouse was killed %s\n", cli.Plural(r.LeaderKills, "time"))
 	}
 	if r.Kills > 0 {
 		fmt.Fprintf(w, "SIGKILL to the survivors' next commit: median %.0f ms, max %.0f ms (a step takes %.0f ms)\n",
@@ -226,13 +227,13 @@ func (r demoReport) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "test accuracy %.4f\n", r.TestAccuracy)
 	for _, x := range r.Replicas {
-		fmt.Fprintf(w, "%-11s step %d sha256 %s, %s\n", x.Name, x.Step, printable.Line(x.SHA256), plural(x.Starts, "start"))
+		fmt.Fprintf(w, "%-11s step %d sha256 %s, %s\n", x.Name, x.Step, printable.Line(x.SHA256), cli.Plural(x.Starts, "start"))
 	}
 	fmt.Fprintf(w, "parity: %v\n", r.Parity)
 }
 
 // trouble is what is wrong with the run in one line, "" if nothing is.
-func (r demoReport) trouble() string {
+func (r Report) trouble() string {
 	if r.Steps < r.wanted {
 		return fmt.Sprintf("%d of %d steps were made", r.Steps, r.wanted)
 	}
@@ -243,12 +244,4 @@ func (r demoReport) trouble() string {
 		}
 	}
 	return ""
-}
-
-// plural counts things in words.
-func plural[T int | int64](n T, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

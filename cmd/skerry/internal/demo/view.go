@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/internal/printable"
 )
 
@@ -34,15 +35,10 @@ type view struct {
 
 func newView(w io.Writer) *view {
 	v := &view{w: w, fd: -1, quorums: make(map[int64]bool), discards: make(map[[2]int64]bool)}
-	if f, ok := w.(*os.File); ok && isTerminal(f) {
+	if f, ok := w.(*os.File); ok && cli.IsTerminal(f) {
 		v.fd = int(f.Fd())
 	}
 	return v
-}
-
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }
 
 // note shows one line that stays.

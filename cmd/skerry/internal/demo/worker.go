@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -22,6 +22,14 @@ import (
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
+// RegisterWorkers names what the program around is re-executed as. Its main calls it before
+// baby.Init.
+func RegisterWorkers() {
+	spawn.Register(trainerWorker, asWorker(train))
+	spawn.Register(pythonWorker, asWorker(trainInPython))
+	spawn.Register(lighthouseWorker, asWorker(serveLighthouse))
+}
+
 // The names under which this binary is re-executed.
 const (
 	trainerWorker    = "demo-trainer"
@@ -39,13 +47,13 @@ const (
 // Timeouts of the demo's trainers. Nothing on one machine takes long, so a
 // hang shall show soon.
 const (
-	demoStepTimeout = 20 * time.Second
+	stepTimeout     = 20 * time.Second
 	demoHealTimeout = 30 * time.Second
 )
 
 // workerArgs is what the demo tells a worker.
 type workerArgs struct {
-	Demo        demoConfig
+	Demo        config
 	Name        string   // of the worker
 	Lighthouses []string // addresses
 	Listen      string   // of a lighthouse
@@ -160,7 +168,7 @@ func train(ctx context.Context, a part) error {
 		Lighthouse:  a.Lighthouses,
 		MinReplicas: a.Demo.MinReplicas,
 		ParityEvery: a.Demo.ParityEvery,
-		StepTimeout: demoStepTimeout,
+		StepTimeout: stepTimeout,
 		HealTimeout: demoHealTimeout,
 		Backend:     backend,
 		OnEvent:     func(e manager.Event) { tell(a.out, e) },
@@ -192,7 +200,7 @@ func trainInPython(_ context.Context, a part) error {
 		"--name", a.Name, "--lighthouse", strings.Join(a.Lighthouses, ","), "--steps", fmt.Sprint(a.Demo.Steps), "--seed", fmt.Sprint(a.Demo.Seed),
 		"--step-time", fmt.Sprint(a.Demo.StepTime.Seconds()), "--min-replicas", fmt.Sprint(a.Demo.MinReplicas),
 		"--parity-every", fmt.Sprint(a.Demo.ParityEvery),
-		"--timeout", fmt.Sprint(demoStepTimeout.Seconds()), "--heal-timeout", fmt.Sprint(demoHealTimeout.Seconds()))
+		"--timeout", fmt.Sprint(stepTimeout.Seconds()), "--heal-timeout", fmt.Sprint(demoHealTimeout.Seconds()))
 }
 
 // childOf tells the process that runs a backend now, 0 if that is this one.

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/python"
 	"github.com/skerry-ft/skerry/internal/netaddr"
@@ -20,13 +21,13 @@ import (
 
 // Bounds of the demo's flags.
 const (
-	maxDemoReplicas = 64
-	maxDemoSteps    = 1_000_000
-	maxDemoStepTime = time.Minute
+	maxReplicas = 64
+	maxSteps    = 1_000_000
+	maxStepTime = time.Minute
 )
 
-// demoConfig is the demo's flags.
-type demoConfig struct {
+// config is the demo's flags.
+type config struct {
 	Replicas    int
 	Steps       int64
 	KillEvery   int64
@@ -50,7 +51,7 @@ type demoConfig struct {
 }
 
 // skipsUntil is the last step in which a replica applies its own gradients, 0: none.
-func (c demoConfig) skipsUntil(index int) int64 {
+func (c config) skipsUntil(index int) int64 {
 	switch {
 	case index != c.SkipAllReduce:
 		return 0
@@ -61,8 +62,9 @@ func (c demoConfig) skipsUntil(index int) int64 {
 	}
 }
 
-func newDemoCommand() *cobra.Command {
-	var c demoConfig
+// Command is `skerry demo`.
+func Command() *cobra.Command {
+	var c config
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Train a model on real data while replicas are being killed",
@@ -72,7 +74,7 @@ steps, start it again at once, and compare all parameters at the end.
 
 Exit status 0 means: all steps were made, and every replica has the same
 parameters, bit for bit.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.validate(); err != nil {
 				return err
@@ -88,7 +90,7 @@ parameters, bit for bit.`,
 					return fmt.Errorf("--trainer = python, %w", err)
 				}
 			}
-			return runDemo(cmd.Context(), c, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return run(cmd.Context(), c, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
@@ -111,25 +113,25 @@ parameters, bit for bit.`,
 	return cmd
 }
 
-// demoBackends are those that a demo on CPUs can use.
-func demoBackends() []string { return []string{"tcp", "baby:tcp"} }
+// backends are those that a demo on CPUs can use.
+func backends() []string { return []string{"tcp", "baby:tcp"} }
 
 // validate returns all problems, each in one line that names value and bound.
-func (c demoConfig) validate() error {
+func (c config) validate() error {
 	l := problems.List{Prefix: "--"}
 	want := l.Want
-	want(c.Replicas >= 1 && c.Replicas <= maxDemoReplicas, "replicas", c.Replicas, "1 to %d", maxDemoReplicas)
-	want(c.Steps >= 1 && c.Steps <= maxDemoSteps, "steps", c.Steps, "1 to %d", maxDemoSteps)
+	want(c.Replicas >= 1 && c.Replicas <= maxReplicas, "replicas", c.Replicas, "1 to %d", maxReplicas)
+	want(c.Steps >= 1 && c.Steps <= maxSteps, "steps", c.Steps, "1 to %d", maxSteps)
 	want(c.KillEvery >= 0, "kill-every", c.KillEvery, "0 or more")
 	want(c.KillEvery == 0 || c.Replicas != 1, "kill-every", c.KillEvery, "0 with --replicas 1: nobody would be left")
-	want(c.StepTime >= 0 && c.StepTime <= maxDemoStepTime, "step-time", c.StepTime, "0 to %v", maxDemoStepTime)
+	want(c.StepTime >= 0 && c.StepTime <= maxStepTime, "step-time", c.StepTime, "0 to %v", maxStepTime)
 	want(slices.Contains([]int{1, 3, 5}, c.Lighthouses), "lighthouses", c.Lighthouses, "1, 3 or 5")
 	want(c.MinReplicas >= 1 && c.MinReplicas <= max(c.Replicas, 1), "min-replicas", c.MinReplicas, "1 to --replicas = %d", c.Replicas)
 	inPython := c.Trainer == trainerPython
 	want(inPython || c.Trainer == trainerGo, "trainer", c.Trainer, "%s or %s", trainerGo, trainerPython)
 	want(!inPython || c.Backend == "tcp", "backend", c.Backend, "tcp with --trainer python")
 	want(!inPython || c.SkipAllReduce == -1, "skip-allreduce-replica", c.SkipAllReduce, "-1 with --trainer python")
-	want(slices.Contains(demoBackends(), c.Backend), "backend", c.Backend, "one of: %s", strings.Join(demoBackends(), ", "))
+	want(slices.Contains(backends(), c.Backend), "backend", c.Backend, "one of: %s", strings.Join(backends(), ", "))
 	want(c.SkipAllReduce >= -1 && c.SkipAllReduce < c.Replicas, "skip-allreduce-replica", c.SkipAllReduce, "-1 to %d", c.Replicas-1)
 	want(c.SkipUntil >= 0 && c.SkipUntil <= c.Steps, "skip-allreduce-until", c.SkipUntil, "0 to --steps = %d", c.Steps)
 	want(c.ParityEvery == -1 || c.ParityEvery >= 1 && quorum.ValidParityEvery(c.ParityEvery), "parity-every", c.ParityEvery, "a power of two, or -1")

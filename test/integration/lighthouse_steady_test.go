@@ -43,7 +43,7 @@ func counters(t *testing.T, l *lighthousetest.Server) map[string]float64 {
 // moves.
 func TestSteadyStateAsksNobody(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, nil, direct)
+	f := startFleet(t, lighthousetest.Patient, direct) // it asks nobody who is late whether he lives
 	before := counters(t, f.light)
 	from := f.trainers[0].steps()
 	for _, tr := range f.trainers {

@@ -29,7 +29,7 @@ func three(t *testing.T) (l *lighthousetest.Server, others []*lighthousetest.Ser
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow",
 		Change: func(_ int, c *lighthouse.Config) {
 			lighthousetest.Patient(c)
-			c.Rules.MinReplicas = 2
+			c.Rules.MinReplicas, c.Raft.Lease = 2, c.Raft.Heartbeat // as long as it may be: who leads is to lead on
 		}})
 	l = c.Servers[c.Leader()]
 	for _, i := range c.Followers() {

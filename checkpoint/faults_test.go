@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/ckpttest"
 	"github.com/skerry-ft/skerry/checkpoint/safetensors"
+	"github.com/skerry-ft/skerry/internal/nettest"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -48,20 +50,34 @@ type front struct {
 
 func newFront(t *testing.T, donor checkpoint.Transport) *front {
 	t.Helper()
-	f := &front{}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newFrontAt(t, donor, ln, nil)
+}
+
+// newFrontAt is a front that listens and dials as it is told.
+func newFrontAt(t *testing.T, donor checkpoint.Transport, ln net.Listener, dial dialer) *front {
+	t.Helper()
+	f := &front{url: "http://" + ln.Addr().String()}
 	f.mu.chunks = make(map[int64]int)
 	f.mu.dieAfter, f.mu.stallAt = -1, -1
-	client := &http.Client{Transport: &http.Transport{}}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	client := &http.Client{Transport: &http.Transport{DialContext: dial}}
+	s := &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.forward(w, r, client, donor.Metadata())
-	}))
+	})}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = s.Serve(ln) }) // until it is closed
 	t.Cleanup(func() {
-		s.Close()
+		_ = s.Close() // the test is over
+		serving.Wait()
 		client.CloseIdleConnections()
 	})
-	f.url = s.URL
 	return f
 }
+
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
 func (f *front) forward(w http.ResponseWriter, r *http.Request, client *http.Client, donor string) {
 	if f.busy != nil && f.busy() {
@@ -171,13 +187,7 @@ const small = 16 << 10
 // faulty makes a target and n donors of s behind fronts.
 func faulty(t *testing.T, n int, s checkpoint.State) (*checkpoint.HTTP, []*front) {
 	t.Helper()
-	return impatient(t, n, s, 30*time.Second)
-}
-
-// impatient is faulty with a timeout after which a silent donor is given up.
-func impatient(t *testing.T, n int, s checkpoint.State, timeout time.Duration) (*checkpoint.HTTP, []*front) {
-	t.Helper()
-	cfg := checkpoint.HTTPConfig{ChunkBytes: small, Timeout: timeout}
+	cfg := checkpoint.HTTPConfig{ChunkBytes: small, Timeout: 30 * time.Second}
 	fronts := make([]*front, n)
 	for i := range fronts {
 		d := ckpttest.Running(t, cfg)
@@ -253,12 +263,37 @@ func TestFetchGoesOnWhereADonorDied(t *testing.T) {
 	}
 }
 
+// In virtual time: the other donor is under the same limit.
 func TestFetchGoesOnWhereADonorFellSilent(t *testing.T) {
 	t.Parallel()
-	s := big()
-	target, fronts := impatient(t, 2, s, 300*time.Millisecond)
-	fronts[1].mu.stallAt = small + 77
-	fetchOK(t, target, fronts, s)
+	synctest.Test(t, func(t *testing.T) {
+		wire, s := nettest.New(), big()
+		at := func(name string) (net.Listener, dialer) {
+			host := wire.Host(name)
+			ln, err := host.Listen("10.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ln, func(ctx context.Context, _, address string) (net.Conn, error) { return host.Dial(ctx, address) }
+		}
+		running := func(name string) *checkpoint.HTTP {
+			ln, dial := at(name)
+			return ckpttest.Running(t, checkpoint.HTTPConfig{
+				Listener: ln, Dial: dial, Open: true, ChunkBytes: small, Timeout: 300 * time.Millisecond,
+			})
+		}
+		var fronts []*front
+		for i := range 2 {
+			donor := running(fmt.Sprint("donor", i))
+			if err := donor.Serve("v", ckpttest.Saves(s)); err != nil {
+				t.Fatal(err)
+			}
+			ln, dial := at(fmt.Sprint("front", i))
+			fronts = append(fronts, newFrontAt(t, donor, ln, dial))
+		}
+		fronts[1].mu.stallAt = small + 77
+		fetchOK(t, running("target"), fronts, s)
+	})
 }
 
 func TestFetchSurvivesBadBytes(t *testing.T) {

@@ -32,12 +32,14 @@ var end = regexp.MustCompile(`step 200: (y = (\S+) x \+ (\S+))`)
 // have found by itself.
 func TestOwn(t *testing.T) {
 	t.Parallel()
-	house := lighthousetest.Start(t, nil)
+	// However late their processes begin, the first quorum is of all three.
+	house := lighthousetest.Start(t, lighthousetest.AtLeast(3))
 	start := func(name string) *testkit.Program {
 		return testkit.Start(t, name, []string{asProgram + "=1", "SKERRY_LIGHTHOUSE=" + house.Addr, "REPLICA_GROUP_ID=" + name}, os.Args[0])
 	}
 	a, b, c := start("a"), start("b"), start("c")
 	a.Says("step 50, 3 replicas", 0)
+	house.SetAtLeast(t, 1)
 	b.Signal(syscall.SIGKILL)
 	b.Exits()
 	b = start("b")

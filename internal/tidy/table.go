@@ -59,7 +59,7 @@ var mayImport = map[string][]string{
 	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
-	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/portlease"},
+	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
 
 	"lighthouse/cluster":                  {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
 	"lighthouse/cluster/internal/datadir": {"internal/wire"},

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/skerry-ft/skerry/internal/nettest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
 
@@ -177,38 +178,45 @@ func TestRemovable(t *testing.T) {
 // raft reads a byte of it.
 func TestRaftConnectionsSayWhomTheyMean(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	why := make(chan error, 1)
-	s := newRaftStream(listener, wire.Server{Cluster: "one", RaftID: "me"}, time.Second,
-		func(_ net.Addr, err error) { why <- err })
-	taken := make(chan net.Conn, 1)
-	var accepting sync.WaitGroup
-	accepting.Go(func() {
-		for {
-			conn, err := s.Accept()
-			if err != nil {
-				return
-			}
-			taken <- conn
+	why, taken := make(chan error, 1), make(chan net.Conn, 1)
+	listening := func(limit time.Duration) net.Addr {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
-	t.Cleanup(func() {
-		_ = s.Close() // the test is over
-		accepting.Wait()
-	})
-	for _, tc := range []struct{ words, refused, read string }{
-		{raftMagic + "one\nme\nhello", "", "hello"},
-		{raftMagic + "two\nme\nhello", `of cluster "two"`, ""},
-		{raftMagic + "one\nyou\nhello", `means server "you"`, ""},
-		{"GET / HTTP/1.1\r\n\r\n", "no raft preamble", ""},
-		{raftMagic + strings.Repeat("x", 1000), "over 64 bytes", ""},
-		{raftMagic + "one\n", "first words", ""},
-		{"", "first words", ""},
+		s := newRaftStream(listener, wire.Server{Cluster: "one", RaftID: "me"}, limit,
+			func(_ net.Addr, err error) { why <- err })
+		var accepting sync.WaitGroup
+		accepting.Go(func() {
+			for {
+				conn, err := s.Accept()
+				if err != nil {
+					return
+				}
+				taken <- conn
+			}
+		})
+		t.Cleanup(func() {
+			_ = s.Close() // the test is over
+			accepting.Wait()
+		})
+		return listener.Addr()
+	}
+	// Who says all that there is to say may take his time.
+	patient, hasty := listening(testkit.Patience), listening(100*time.Millisecond)
+	for _, tc := range []struct {
+		at                   net.Addr
+		words, refused, read string
+	}{
+		{patient, raftMagic + "one\nme\nhello", "", "hello"},
+		{patient, raftMagic + "two\nme\nhello", `of cluster "two"`, ""},
+		{patient, raftMagic + "one\nyou\nhello", `means server "you"`, ""},
+		{patient, "GET / HTTP/1.1\r\n\r\n", "no raft preamble", ""},
+		{patient, raftMagic + strings.Repeat("x", 1000), "over 64 bytes", ""},
+		{hasty, raftMagic + "one\n", "first words", ""},
+		{hasty, "", "first words", ""},
 	} {
-		client, err := net.Dial("tcp", listener.Addr().String())
+		client, err := net.Dial("tcp", tc.at.String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +238,7 @@ func TestRaftConnectionsSayWhomTheyMean(t *testing.T) {
 			if tc.refused == "" || !strings.Contains(err.Error(), tc.refused) {
 				t.Errorf("%.40q: refused because %v, want %q", tc.words, err, tc.refused)
 			}
-			_ = client.SetReadDeadline(time.Now().Add(time.Second))
+			_ = client.SetReadDeadline(time.Now().Add(testkit.Patience))
 			if n, err := client.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("%.40q: it is not closed: %v", tc.words, err)
 			}

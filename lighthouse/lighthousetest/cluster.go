@@ -188,9 +188,3 @@ func (c *Cluster) Eventually(what string, ok func() error) {
 		<-time.After(5 * time.Millisecond)
 	}
 }
-
-// Patient are rules for tests in which no step may be lost: a trainer may have to wait for a
-// processor longer than a dead one is waited for.
-func Patient(c *lighthouse.Config) {
-	c.Rules.HeartbeatTimeout, c.Rules.SuspectAfter = 20*time.Second, 10*time.Second
-}

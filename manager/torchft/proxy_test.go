@@ -128,8 +128,11 @@ func TestProxyEndsCalls(t *testing.T) {
 	t.Parallel()
 	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := <-joinBy(short, startProxy(t, "127.0.0.1:1", "127.0.0.1:2"), "a"); status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("no server: %v, want DeadlineExceeded", err)
+	// Either side's timer may be first: of the client's the proxy hears that the call was
+	// cancelled, and grpc's client may report that.
+	err := <-joinBy(short, startProxy(t, "127.0.0.1:1", "127.0.0.1:2"), "a")
+	if code := status.Code(err); code != codes.DeadlineExceeded && code != codes.Canceled {
+		t.Errorf("no server: %v, want that its time is over", err)
 	}
 	l := lighthousetest.Start(t, nil)
 	if err := <-joinBy(limited(t), startProxy(t, l.Addr), ""); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "replica_id") {

@@ -132,11 +132,14 @@ func TestStateThatDoesNotFit(t *testing.T) {
 	c.finish()
 }
 
+// undisturbed has trainers whom a busy machine costs no step: no link falls silent here.
+func undisturbed(a *workerArgs, _ int) { a.BeatTimeout = patience }
+
 // The lighthouse dies; the quorum stands and training goes on. It comes back on
 // the same data, and a replica that dies afterwards can come back.
 func TestRestartLighthouse(t *testing.T) {
 	t.Parallel()
-	c := start(t, options{steps: 200, durable: true})
+	c := start(t, options{steps: 200, durable: true, tune: undisturbed})
 	c.awaitStep(10)
 	before := c.count(discarded) // by a busy machine, while the first quorum came about
 	c.light.Kill()
@@ -156,7 +159,7 @@ func TestRestartLighthouse(t *testing.T) {
 // A lighthouse that hangs holds up no step of a quorum that stands.
 func TestStopLighthouse(t *testing.T) {
 	t.Parallel()
-	c := start(t, options{steps: 150})
+	c := start(t, options{steps: 150, tune: undisturbed})
 	c.awaitStep(10)
 	before := c.count(discarded)
 	c.signal(c.light, syscall.SIGSTOP)

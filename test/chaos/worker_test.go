@@ -64,6 +64,7 @@ type workerArgs struct {
 	DieFrom int64           // from which committed step on
 
 	StuckAfter, JoinTimeout time.Duration // lighthouse; 0: the default
+	BeatTimeout             time.Duration // trainers; 0: the default
 
 	counterArgs
 }
@@ -164,7 +165,7 @@ func trainer(ctx context.Context, w spawn.Worker) error {
 		MinReplicas: 1,
 		StepTimeout: a.StepTimeout,
 		HealTimeout: time.Minute,
-		Backend:     tcp.New(tcp.Options{Logger: a.log()}),
+		Backend:     tcp.New(tcp.Options{BeatTimeout: a.BeatTimeout, Logger: a.log()}),
 		OnEvent:     func(e manager.Event) { tell(out, e) },
 		Log:         a.log(),
 	})

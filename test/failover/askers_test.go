@@ -59,7 +59,7 @@ func ask(ctx context.Context, t *testing.T, addr string, n int) *askers {
 
 func (a *askers) beat(ctx context.Context, c torchftpb.LighthouseServiceClient, id string) {
 	for ctx.Err() == nil {
-		call, cancel := context.WithTimeout(ctx, 5*time.Second)
+		call, cancel := context.WithTimeout(ctx, patience)
 		_, err := c.Heartbeat(call, &torchftpb.LighthouseHeartbeatRequest{ReplicaId: id})
 		cancel()
 		if err != nil && ctx.Err() == nil {

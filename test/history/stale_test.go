@@ -34,7 +34,7 @@ func TestStaleLeader(t *testing.T) {
 	t.Parallel()
 	slow := [3]bool{true, true, false}
 	s := startServers(t, 3, func(i int, c *lighthouse.Config) {
-		c.Rules.JoinTimeout = 300 * time.Millisecond
+		c.Rules.MinReplicas, c.Rules.JoinTimeout = 3, 300*time.Millisecond // the first quorum is of all, however late one comes
 		c.Raft.Heartbeat, c.Raft.Election, c.Raft.Lease = quickElection, quickElection, quickElection/2
 		if slow[i] {
 			c.Raft.Heartbeat, c.Raft.Election, c.Raft.Lease = slowLease, slowLease, slowLease
@@ -53,6 +53,7 @@ func TestStaleLeader(t *testing.T) {
 	if len(first.Members) != 3 {
 		t.Fatalf("the first quorum is %v", first)
 	}
+	s.all[old].SetAtLeast(t, minReplicas)
 	s.partition(old, true)
 	next := -1
 	for end := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {

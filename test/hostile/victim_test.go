@@ -70,7 +70,7 @@ func serveVictim(options string) error {
 	if err := donor.Serve(stateName, ckpttest.Saves(ckpttest.NewState(stateSeed))); err != nil {
 		return err
 	}
-	backend := tcp.New(tcp.Options{Transport: tcp.TransportTCP})
+	backend := dataPlane()
 	defer backend.Close()
 	at, told := places{Store: kept.Addr(), Heal: donor.Metadata()}, json.NewEncoder(os.Stdout)
 	if err := told.Encode(at); err != nil {
@@ -104,13 +104,18 @@ func healConfig(g *guard.Guard) checkpoint.HTTPConfig {
 	return c
 }
 
+// dataPlane has the patience of the test: strangers take processors, and both sides live.
+func dataPlane() *tcp.Backend {
+	return tcp.New(tcp.Options{Transport: tcp.TransportTCP, BeatTimeout: patience, DialTimeout: patience, ReachTimeout: patience})
+}
+
 // configure makes b a rank of two in a quorum.
 func configure(ctx context.Context, b *tcp.Backend, conf *store.TLS, at string, quorum int64, rank int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return b.Configure(ctx, pg.Config{
 		StoreAddress: fmt.Sprintf("%s/q/%d", at, quorum), Rank: rank, Cluster: "c", QuorumID: quorum,
-		ReplicaIDs: []string{"member", "victim"}, GroupWorldSize: 1, Token: []byte(quorumToken), TLS: conf, Timeout: patience,
+		ReplicaIDs: []string{"member", "victim"}, GroupWorldSize: 1, Token: []byte(quorumToken), TLS: conf, Timeout: patience, ReachTimeout: patience,
 	})
 }
 
@@ -153,7 +158,7 @@ func (v *victim) form(ctx context.Context) error {
 	if _, err := fmt.Fprintln(v.in, v.quorum); err != nil {
 		return err
 	}
-	b := tcp.New(tcp.Options{Transport: tcp.TransportTCP})
+	b := dataPlane()
 	err := configure(ctx, b, v.tls, v.Store, v.quorum, 0)
 	if err == nil {
 		err = v.out.Decode(&v.places)

@@ -51,7 +51,7 @@ func startTrainer(t *testing.T, name, addr string) *trainer {
 	tr := &trainer{name: name, params: make([]float32, 1024), changed: make(chan struct{})}
 	m, err := manager.New(manager.Config{
 		ReplicaID: name, Lighthouse: []string{addr}, StepTimeout: 20 * time.Second, HealTimeout: 20 * time.Second,
-		Backend: tcp.New(tcp.Options{}), OnEvent: tr.note, Log: zerolog.Nop(),
+		Backend: tcp.New(tcp.Options{BeatTimeout: patience}), OnEvent: tr.note, Log: zerolog.Nop(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func counters(t *testing.T, l *lighthousetest.Server) map[string]float64 {
 // moves.
 func TestSteadyStateAsksNobody(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, nil, direct)
+	f := startFleet(t, lighthousetest.Patient, direct) // it asks nobody who is late whether he lives
 	before := counters(t, f.light)
 	from := f.trainers[0].steps()
 	for _, tr := range f.trainers {
@@ -107,9 +107,10 @@ func TestMemberThatOnlyTheLighthouseCannotReach(t *testing.T) {
 			t.Parallel()
 			p := newProxy(t)
 			rules := quorum.DefaultConfig()
+			rules.Grace = 3 * time.Second // a busy machine makes no step for a while
 			// The proxy is the only address that the lighthouse tells of itself,
 			// so nobody finds a way around it.
-			f := startFleet(t, func(c *lighthouse.Config) { c.Advertise = p.addr() }, func(addr string) [3]string {
+			f := startFleet(t, func(c *lighthouse.Config) { c.Advertise, c.Rules.Grace = p.addr(), rules.Grace }, func(addr string) [3]string {
 				p.leadTo(addr)
 				return [3]string{addr, addr, p.addr()}
 			})
@@ -118,7 +119,7 @@ func TestMemberThatOnlyTheLighthouseCannotReach(t *testing.T) {
 				r := f.replica(t, "c")
 				return !r.Session || time.Duration(r.SilenceMs)*time.Millisecond > rules.SuspectAfter
 			})
-			f.train(t, 2*(rules.HeartbeatTimeout+rules.Grace))
+			f.train(t, rules.HeartbeatTimeout+rules.Grace+time.Second)
 			if j := f.job(t); !j.Stands || j.QuorumID != f.quorum {
 				t.Errorf("quorum %d stands: %v (%s); want %d to stand", j.QuorumID, j.Stands, j.FellBy, f.quorum)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -88,6 +89,31 @@ func (p *process) waits(t *testing.T, id string) {
 			}
 		}
 		return fmt.Errorf("%s says %+v", p.addr, seen)
+	})
+}
+
+// hears waits until a beat of each replica has come that was sent after the call.
+func (p *process) hears(t *testing.T, ids ...string) {
+	t.Helper()
+	client := &http.Client{Timeout: time.Second}
+	defer client.CloseIdleConnections()
+	from := time.Now()
+	testkit.EventuallyNil(t, fmt.Sprintf("beats of %q", ids), func() error {
+		asked := time.Now()
+		seen := p.view(client)
+		heard := 0
+		for _, j := range seen.Jobs {
+			for _, r := range j.Replicas {
+				silence := time.Duration(r.SilenceMs+1) * time.Millisecond // which is cut off to whole ones
+				if slices.Contains(ids, r.ReplicaID) && asked.Add(-silence).After(from) {
+					heard++
+				}
+			}
+		}
+		if heard < len(ids) {
+			return fmt.Errorf("%s says %+v", p.addr, seen)
+		}
+		return nil
 	})
 }
 

@@ -17,9 +17,6 @@ import (
 	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
-// beatPause is three beats of torchft's managers, which find a dead connection.
-const beatPause = 300 * time.Millisecond
-
 // The proxy itself dies between two steps, and is started again on the socket that
 // was passed to it, as systemd does: torchft's default of no retries bears it. A
 // call that waits there while it dies is lost, and wants torchft's retries: a try
@@ -48,7 +45,7 @@ func TestTorchftProxyKilled(t *testing.T) {
 			s.step()
 			proxy.Kill()
 			proxy.start()
-			time.Sleep(beatPause) // a call on a connection that is not known to be dead is lost too
+			l.hears(t, "replica_0:1", "replica_1:1") // a call on a connection that is not known to be dead is lost too
 		}
 		s.step()
 		if s.tried > 0 {

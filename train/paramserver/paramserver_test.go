@@ -252,11 +252,20 @@ func get(t *testing.T, method, url string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// Sessions are bounded: a client that does not come holds its place until MeetTimeout, and
-// the next one is told that all are taken. Other requests are answered with 400.
+// asks asks a server for a session, and does not come to it.
+func asks(t *testing.T, s *paramserver.Server) {
+	t.Helper()
+	status, text := get(t, http.MethodGet, "http://"+s.Addr()+"/new_session")
+	if id, address, err := paramserver.ReadAnswer(status, []byte(text)); err != nil || !strings.HasSuffix(address, "/session/"+id) {
+		t.Fatalf("%d %q: %v", status, text, err)
+	}
+}
+
+// Sessions are bounded: while a client that does not come holds its place the next one is
+// told that all are taken. Other requests are answered with 400.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	s := start(t, paramserver.ServerConfig{Forward: serve, MaxSessions: 1, MeetTimeout: 300 * time.Millisecond})
+	s := start(t, paramserver.ServerConfig{Forward: serve, MaxSessions: 1, MeetTimeout: time.Hour})
 	for _, bad := range []struct{ method, path string }{
 		{http.MethodGet, "/"}, {http.MethodGet, "/new_session/x"}, {http.MethodPost, "/new_session"}, {http.MethodOptions, "/new_session"},
 	} {
@@ -264,25 +273,27 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("%s %s: %d %q", bad.method, bad.path, status, text)
 		}
 	}
-	status, text := get(t, http.MethodGet, "http://"+s.Addr()+"/new_session")
-	if id, address, err := paramserver.ReadAnswer(status, []byte(text)); err != nil || !strings.HasSuffix(address, "/session/"+id) {
-		t.Fatalf("%d %q: %v", status, text, err)
-	}
-	// Until that one is given up, there is no place; then there is again.
-	busy := false
-	testkit.EventuallyNil(t, "a place", func() error {
-		c, err := dial(t, s, "")
-		if errors.Is(err, paramserver.ErrBusy) {
-			busy = true
+	asks(t, s)
+	if c, err := dial(t, s, ""); !errors.Is(err, paramserver.ErrBusy) {
+		if err == nil {
+			err = c.Close()
 		}
+		t.Errorf("a second session found a place: %v", err)
+	}
+}
+
+// A client that does not come loses its place after MeetTimeout.
+func TestPlaceIsGivenBack(t *testing.T) {
+	t.Parallel()
+	s := start(t, paramserver.ServerConfig{Forward: serve, MaxSessions: 1, MeetTimeout: 300 * time.Millisecond})
+	asks(t, s)
+	testkit.EventuallyNil(t, "a place", func() error { // a client that is late is given up as well
+		c, err := dial(t, s, "")
 		if err != nil {
 			return err
 		}
 		return errors.Join(turn(t.Context(), c.Group, 1, turns), c.Close())
 	})
-	if !busy {
-		t.Error("a second session found a place")
-	}
 	quiet(t, s)
 }
 

@@ -92,19 +92,35 @@ func TestLighthouseUnreachable(t *testing.T) {
 	}
 }
 
+// stays has a trainer that has had its steps stay for those who are late, until it is told
+// to leave.
+const stays = "-linger=1h"
+
+// leave waits until all trainers have had their steps, and has them leave.
+func leave(all ...*testkit.Program) {
+	for _, tr := range all {
+		tr.Says(": test accuracy ", 0)
+	}
+	for _, tr := range all {
+		tr.Signal(syscall.SIGTERM)
+	}
+}
+
 // Two trainers by one index: the second one is told, and the first goes on as
 // if nothing had been.
 func TestIndexTaken(t *testing.T) {
 	t.Parallel()
-	house := lighthousetest.Start(t, lighthousetest.Patient)
-	flags := []string{"-lighthouse", house.Addr, "-replicas=1", "-steps=150", "-step-time=20ms", "-linger=0"}
+	house := lighthousetest.Start(t, lighthousetest.KeepsNames)
+	flags := []string{"-lighthouse", house.Addr, "-replicas=1", "-steps=150", "-step-time=20ms", stays}
 	first := start(t, flags...)
 	first.Says("step 50: ", 0)
 	second := start(t, flags...)
 	if status, text := second.Exits(), second.String(); status != 1 || !strings.Contains(text, "\ntrainer: ") || !strings.Contains(text, "name in use") {
 		t.Errorf("the second one: status %d\n%s", status, text)
 	}
-	if status, text := first.Exits(), first.String(); status != 0 || !strings.Contains(text, "step 150: test accuracy") || strings.Contains(text, "discarded") {
+	first.Says("step 150: test accuracy", 0)
+	first.Signal(syscall.SIGTERM)
+	if status, text := first.Exits(), first.String(); status != 0 || strings.Contains(text, "discarded") {
 		t.Errorf("the first one: status %d\n%s", status, text)
 	}
 }
@@ -116,7 +132,7 @@ func TestGoesOnFromCheckpoint(t *testing.T) {
 	house := lighthousetest.Start(t, nil)
 	path := filepath.Join(t.TempDir(), "ckpt")
 	flags := func(i int) []string {
-		return []string{"-lighthouse", house.Addr, "-replicas=2", fmt.Sprint("-index=", i), "-steps=400", "-step-time=10ms", "-linger=1s",
+		return []string{"-lighthouse", house.Addr, "-replicas=2", fmt.Sprint("-index=", i), "-steps=400", "-step-time=10ms", stays,
 			"-checkpoint-dir", path, "-checkpoint-every=20"}
 	}
 	first := []*testkit.Program{start(t, flags(0)...), start(t, flags(1)...)}
@@ -133,6 +149,7 @@ func TestGoesOnFromCheckpoint(t *testing.T) {
 	for _, tr := range again {
 		tr.Says("goes on from checkpoint ", 0)
 	}
+	leave(again...)
 	hashes := make(map[string]bool)
 	for _, tr := range again {
 		status, text := tr.Exits(), tr.String()
@@ -163,13 +180,14 @@ func TestRoundsAndHooks(t *testing.T) {
 			house := lighthousetest.Start(t, nil)
 			run := func(i int) *testkit.Program {
 				return start(t, append(strings.Fields(way), "-lighthouse", house.Addr, "-replicas=3", fmt.Sprint("-index=", i),
-					"-steps=300", "-step-time=5ms", "-linger=3s")...)
+					"-steps=300", "-step-time=5ms", stays)...)
 			}
 			all := []*testkit.Program{run(0), run(1), run(2)}
 			all[1].Says("step 100: ", 0)
 			all[1].Signal(syscall.SIGKILL)
 			all[1].Exits()
 			all[1] = run(1)
+			leave(all...)
 			hashes := make(map[string]bool)
 			for _, tr := range all {
 				status, text := tr.Exits(), tr.String()
@@ -194,11 +212,11 @@ func TestHookGoesOnFromCheckpoint(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ckpt")
 	run := func(house *lighthousetest.Server, more ...string) *testkit.Program {
-		return start(t, append(more, "-lighthouse", house.Addr, "-replicas=1", "-steps=300", "-step-time=10ms", "-linger=0", "-hook=fp16-powersgd")...)
+		return start(t, append(more, "-lighthouse", house.Addr, "-replicas=1", "-steps=300", "-step-time=10ms", "-hook=fp16-powersgd")...)
 	}
-	whole := run(lighthousetest.Start(t, nil))
-	house, keep := lighthousetest.Start(t, nil), []string{"-checkpoint-dir", path, "-checkpoint-every=20"}
-	first := run(house, keep...)
+	whole := run(lighthousetest.Start(t, nil), "-linger=0")
+	house, keep := lighthousetest.Start(t, nil), []string{"-linger=0", "-checkpoint-dir", path, "-checkpoint-every=20"}
+	first := run(house, append(keep, stays)...)
 	first.Says("step 150: ", 0)
 	first.Signal(syscall.SIGKILL)
 	first.Exits()

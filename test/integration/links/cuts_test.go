@@ -39,12 +39,19 @@ type job struct {
 
 func newJob(t *testing.T, replicas int) *job {
 	t.Helper()
+	return newJobWith(t, replicas, 0)
+}
+
+// newJobWith is newJob with a time after which a silent link of the trainers is broken; 0: the
+// default.
+func newJobWith(t *testing.T, replicas int, silent time.Duration) *job {
+	t.Helper()
 	j := &job{t: t, f: newFabric(t, replicas+1)}
 	j.light = j.start(lighthouseName, replicas, place{Name: "lighthouse"})
 	at := j.status().Addr
 	for i := range replicas {
 		j.names = append(j.names, fmt.Sprintf("r%d", i))
-		j.replicas = append(j.replicas, j.start(trainerName, i, place{Name: j.names[i], Lighthouse: at}))
+		j.replicas = append(j.replicas, j.start(trainerName, i, place{Name: j.names[i], Lighthouse: at, BeatTimeout: silent}))
 	}
 	return j
 }
@@ -201,7 +208,7 @@ func TestLighthouseBlip(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes networks")
 	}
-	j := newJob(t, 3)
+	j := newJobWith(t, 3, patience) // none of their own links is cut
 	all := []int{0, 1, 2}
 	j.reach("at first", 20, all...)
 	before := j.standing(0)

@@ -30,6 +30,8 @@ type place struct {
 	Address    string // its host's
 	Lighthouse string
 	Log        bool
+
+	BeatTimeout time.Duration // 0: the default
 }
 
 func (p *place) log() zerolog.Logger {
@@ -58,7 +60,7 @@ func train(ctx context.Context, w spawn.Worker) error {
 	}
 	m, err := manager.New(manager.Config{
 		ReplicaID: p.Name, Lighthouse: []string{p.Lighthouse}, Listen: net.JoinHostPort(p.Address, "0"),
-		Guard: manager.Guard{Open: true}, StepTimeout: time.Minute, HealTimeout: time.Minute, Backend: tcp.New(tcp.Options{Listen: p.Address, Logger: p.log()}),
+		Guard: manager.Guard{Open: true}, StepTimeout: time.Minute, HealTimeout: time.Minute, Backend: tcp.New(tcp.Options{Listen: p.Address, BeatTimeout: p.BeatTimeout, Logger: p.log()}),
 		MinReplicas: 1, Log: p.log(),
 	})
 	if err != nil {

@@ -150,21 +150,22 @@ func monitored(t *testing.T, size int, o dist.MonitorOptions, absent ...int) []e
 // TestMonitoredBarrier: "Rank 1 failed to pass monitoredBarrier in 2000 ms", and
 // with wait_all_ranks all that are missing. The timeout is shorter.
 func TestMonitoredBarrier(t *testing.T) {
-	const timeout = 200 * time.Millisecond
+	const short, long = 200 * time.Millisecond, 3 * time.Second // a rank that is not absent may be late
 	for _, c := range []struct {
 		size    int
 		all     bool
+		timeout time.Duration
 		absent  []int
 		missing []int
 	}{
-		{2, false, []int{1}, []int{1}},
-		{3, true, []int{1}, []int{1}},
-		{4, true, []int{1, 2, 3}, []int{1, 2, 3}},
-		{4, false, []int{1, 2, 3}, []int{1}},
+		{2, false, short, []int{1}, []int{1}},
+		{3, true, long, []int{1}, []int{1}},
+		{4, true, short, []int{1, 2, 3}, []int{1, 2, 3}},
+		{4, false, short, []int{1, 2, 3}, []int{1}},
 	} {
-		errs := monitored(t, c.size, dist.MonitorOptions{Timeout: timeout, WaitAll: c.all}, c.absent...)
+		errs := monitored(t, c.size, dist.MonitorOptions{Timeout: c.timeout, WaitAll: c.all}, c.absent...)
 		var e *dist.BarrierError
-		if !errors.As(errs[0], &e) || !slices.Equal(e.Missing, c.missing) || e.Timeout != timeout {
+		if !errors.As(errs[0], &e) || !slices.Equal(e.Missing, c.missing) || e.Timeout != c.timeout {
 			t.Errorf("%+v: rank 0 gets %v", c, errs[0])
 		}
 		for rank, err := range errs[1:] {

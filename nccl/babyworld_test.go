@@ -31,6 +31,8 @@ func ordered(t *testing.T, f *fakes, dev *Device, user func(int) Stream, fault i
 		Env:     []string{fmt.Sprintf("FAKE_NCCL_FAULT=%d", fault), "FAKE_CUDA_REPORT=1"},
 		Stderr:  out,
 		Order:   order,
+		Grace:   pgtest.Bound, // it reports what is open at its end
+		Silence: pgtest.Bound,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -21,10 +21,13 @@ import (
 
 const shortLimit = 300 * time.Millisecond
 
-// impatient is a backend whose library gets little time to return from aborts.
-func impatient(t *testing.T, f *fakes) *Backend {
+// hangLimit is for a call that is to hang before it passes: long enough to come to it.
+const hangLimit = 2 * time.Second
+
+// patientFor is a backend whose library gets that much time to return from aborts.
+func patientFor(t *testing.T, f *fakes, limit time.Duration) *Backend {
 	t.Helper()
-	b, err := New(Options{Library: f.lib, Device: f.device(t, 0), AbortLimit: shortLimit})
+	b, err := New(Options{Library: f.lib, Device: f.device(t, 0), AbortLimit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,21 +91,26 @@ func TestInitFaults(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		fault     int32
+		limit     time.Duration // of the caller
 		want      error
 		says      string
 		abandoned bool
 	}{
-		{"an init that fails", initFails, nil, "told to fail", false},
-		{"an init that never ends", initNeverEnds, context.DeadlineExceeded, "configure", false},
-		{"an init that never returns", initCallHangs, context.DeadlineExceeded, "ncclCommInitRankConfig", true},
+		{"an init that fails", initFails, pgtest.Bound, nil, "told to fail", false},
+		{"an init that never ends", initNeverEnds, shortLimit, context.DeadlineExceeded, "configure", false},
+		{"an init that never returns", initCallHangs, hangLimit, context.DeadlineExceeded, "ncclCommInitRankConfig", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := pgtest.NewWorld(t, pgtest.StartStore(t))
-			b := impatient(t, f)
+			abort := pgtest.PromptBound
+			if c.abandoned {
+				abort = 4 * shortLimit
+			}
+			b := patientFor(t, f, abort)
 			m := pgtest.Member{ID: "solo", Backend: b}
 			w.Next()
 			f.fault(c.fault)
-			ctx, cancel := context.WithTimeout(t.Context(), shortLimit)
+			ctx, cancel := context.WithTimeout(t.Context(), c.limit)
 			defer cancel()
 			err := b.Configure(ctx, w.Config([]pgtest.Member{m}, 0))
 			f.fault(wellBehaved)
@@ -135,40 +143,42 @@ func TestCollectiveFaults(t *testing.T) {
 	purego.RegisterLibFunc(&faultOfOld, old.obj.handle, "fake_fault")
 	fault := func(v int32) { f.fault(v); faultOfOld(v) }
 	for _, c := range []struct {
-		name   string
-		lib    *Library
-		faults [2]int32 // before the op, before the abort
-		want   error
-		says   string
-		op     bool // it is abandoned
-		close  bool // the library keeps something
+		name  string
+		lib   *Library
+		fault int32
+		limit time.Duration // of the op
+		want  error
+		says  string
+		op    bool // it is abandoned
+		close bool // the library keeps something
 	}{
-		{"an all-reduce that never ends", f.lib, [2]int32{collectiveNeverEnds, collectiveNeverEnds}, context.DeadlineExceeded, "deadline", false, false},
-		{"an async error", f.lib, [2]int32{asyncError, asyncError}, nil, "remote process exited", false, false},
-		{"an abort that hangs", old, [2]int32{collectiveNeverEnds, abortHangs}, context.DeadlineExceeded, "ncclCommAbort", true, true},
-		{"an abort that hangs behind a revoke", f.lib, [2]int32{collectiveNeverEnds, abortHangs}, context.DeadlineExceeded, "deadline", false, true},
-		{"an all-reduce that never returns", f.lib, [2]int32{callHangs, callHangs}, context.DeadlineExceeded, "had not ended", true, true},
+		{"an all-reduce that never ends", f.lib, collectiveNeverEnds, shortLimit, context.DeadlineExceeded, "deadline", false, false},
+		{"an async error", f.lib, asyncError, pgtest.Bound, nil, "remote process exited", false, false},
+		{"an abort that hangs", old, collectiveAndAbortHang, hangLimit, context.DeadlineExceeded, "ncclCommAbort", true, true},
+		{"an abort that hangs behind a revoke", f.lib, collectiveAndAbortHang, shortLimit, context.DeadlineExceeded, "deadline", false, true},
+		{"an all-reduce that never returns", f.lib, callHangs, hangLimit, context.DeadlineExceeded, "had not ended", true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := pgtest.NewWorld(t, pgtest.StartStore(t))
-			b, err := New(Options{Library: c.lib, Device: f.device(t, 0), AbortLimit: shortLimit})
+			abort := pgtest.PromptBound
+			if c.close {
+				abort = 2 * shortLimit
+			}
+			b, err := New(Options{Library: c.lib, Device: f.device(t, 0), AbortLimit: abort})
 			if err != nil {
 				t.Fatal(err)
 			}
 			w.Configure(pgtest.Member{ID: "solo", Backend: b})
 			x := onDevice(t, b, tensor.New(tensor.Float32, 16))
-			fault(c.faults[0])
+			fault(c.fault)
 			work := w.Groups[0].Submit(&pg.Op{
-				Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Deadline: time.Now().Add(shortLimit),
+				Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Deadline: time.Now().Add(c.limit),
 			})
-			timer := time.NewTimer(shortLimit / 3)
-			<-timer.C
-			fault(c.faults[1])
-			ctx, cancel := context.WithTimeout(t.Context(), pgtest.PromptBound)
+			ctx, cancel := context.WithTimeout(t.Context(), hangLimit+pgtest.PromptBound)
 			defer cancel()
 			err = work.Wait(ctx)
 			if ctx.Err() != nil {
-				t.Fatalf("the op has not ended %v after its deadline", pgtest.PromptBound)
+				t.Fatalf("the op has not ended after %v", hangLimit+pgtest.PromptBound)
 			}
 			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("op: %v, want %v and %q", err, c.want, c.says)
@@ -201,6 +211,7 @@ func babyWith(t *testing.T, f *fakes, library string, fault int) *baby.Backend {
 		Open:    pg.Options{Params: map[string]string{"nccl.library": library, "nccl.cuda": f.cuda}},
 		Env:     []string{fmt.Sprintf("FAKE_NCCL_FAULT=%d", fault)},
 		Grace:   shortLimit,
+		Silence: pgtest.Bound,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -226,20 +237,22 @@ func TestBaby(t *testing.T) {
 		name    string
 		library string
 		fault   int
+		limits  epochLimits
 		says    []string // any of them; none: no error
 	}{
-		{"well-behaved", f.nccl, wellBehaved, nil},
-		{"an init that never returns", f.nccl, initCallHangs, []string{"deadline exceeded"}},
-		{"an init that never ends", f.nccl, initNeverEnds, []string{"deadline exceeded"}},
-		{"an init that fails", f.nccl, initFails, []string{"told to fail"}},
-		{"an all-reduce that never ends", f.nccl, collectiveNeverEnds, []string{"not done at its deadline"}},
-		{"an all-reduce that never returns", f.nccl, callHangs, []string{"deadline", "killed"}},
-		{"an async error", f.nccl, asyncError, []string{"remote process exited"}},
-		{"an abort that hangs", f.nccl, abortHangs, nil},
-		{"a crash inside the library", f.nccl, crash, []string{"SIGABRT"}},
-		{"a library too old", tooOld, wellBehaved, []string{"NCCL 2.13.4, want 2.14.0 or later"}},
-		{"a symbol missing", lacking, wellBehaved, []string{"lacks ncclAllGather"}},
-		{"no library", "/nowhere/libnccl.so.2", wellBehaved, []string{"/nowhere/libnccl.so.2"}},
+		{"well-behaved", f.nccl, wellBehaved, ample, nil},
+		{"an init that never returns", f.nccl, initCallHangs, epochLimits{configure: hangLimit}, []string{"deadline exceeded"}},
+		{"an init that never ends", f.nccl, initNeverEnds, epochLimits{configure: hangLimit}, []string{"deadline exceeded"}},
+		{"an init that fails", f.nccl, initFails, ample, []string{"told to fail"}},
+		// A child that is itself late at the deadline is killed for it.
+		{"an all-reduce that never ends", f.nccl, collectiveNeverEnds, opHangs, []string{"not done at its deadline", "had not ended"}},
+		{"an all-reduce that never returns", f.nccl, callHangs, opHangs, []string{"deadline", "killed"}},
+		{"an async error", f.nccl, asyncError, ample, []string{"remote process exited"}},
+		{"an abort that hangs", f.nccl, abortHangs, ample, nil},
+		{"a crash inside the library", f.nccl, crash, ample, []string{"SIGABRT"}},
+		{"a library too old", tooOld, wellBehaved, ample, []string{"NCCL 2.13.4, want 2.14.0 or later"}},
+		{"a symbol missing", lacking, wellBehaved, ample, []string{"lacks ncclAllGather"}},
+		{"no library", "/nowhere/libnccl.so.2", wellBehaved, ample, []string{"/nowhere/libnccl.so.2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -253,7 +266,7 @@ func TestBaby(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			err = oneEpoch(t, w, babyWith(t, f, c.library, c.fault), buf)
+			err = oneEpoch(t, w, babyWith(t, f, c.library, c.fault), buf, c.limits)
 			says := func(want string) bool { return strings.Contains(err.Error(), want) }
 			switch {
 			case err == nil && c.says != nil:
@@ -264,27 +277,35 @@ func TestBaby(t *testing.T) {
 			if e, ok := errors.AsType[*baby.ChildError](err); c.fault == crash && (!ok || e.Code != 2) {
 				t.Errorf("after a crash: %v, want the exit status of the child", err)
 			}
-			if err := oneEpoch(t, w, babyOf(t, f, wellBehaved), buf); err != nil {
+			if err := oneEpoch(t, w, babyOf(t, f, wellBehaved), buf, ample); err != nil {
 				t.Errorf("the next child: %v", err)
 			}
 		})
 	}
 }
 
+// epochLimits bound what oneEpoch does.
+type epochLimits struct{ configure, op time.Duration }
+
+var (
+	ample   = epochLimits{configure: pgtest.Bound, op: pgtest.Bound} // for what works, or fails by itself
+	opHangs = epochLimits{configure: pgtest.Bound, op: time.Second}  // whose deadline is what ends it
+)
+
 // oneEpoch configures b and runs an op, both in bounded time.
-func oneEpoch(t *testing.T, w *pgtest.World, b pg.Backend, buf *Buffer) error {
+func oneEpoch(t *testing.T, w *pgtest.World, b pg.Backend, buf *Buffer, limits epochLimits) error {
 	t.Helper()
 	w.Next()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), limits.configure)
 	defer cancel()
 	if err := b.Configure(ctx, w.Config([]pgtest.Member{{ID: "solo", Backend: b}}, 0)); err != nil {
 		return err
 	}
-	return factorTwo(t, b, buf)
+	return factorTwo(t, b, buf, limits.op)
 }
 
 // factorTwo runs an all-reduce that doubles, in the child, and looks here.
-func factorTwo(t *testing.T, b pg.Backend, buf *Buffer) error {
+func factorTwo(t *testing.T, b pg.Backend, buf *Buffer, limit time.Duration) error {
 	t.Helper()
 	if err := buf.CopyFromHost(0, tensor.Of([]float32{1, 2, 3, 4}).Bytes()); err != nil {
 		t.Fatal(err)
@@ -295,13 +316,13 @@ func factorTwo(t *testing.T, b pg.Backend, buf *Buffer) error {
 	}
 	work := b.Submit(&pg.Op{
 		Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x},
-		Reduce: tensor.PreMulSum, Factor: 2, Deadline: time.Now().Add(time.Second),
+		Reduce: tensor.PreMulSum, Factor: 2, Deadline: time.Now().Add(limit),
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), pgtest.PromptBound)
+	ctx, cancel := context.WithTimeout(t.Context(), limit+pgtest.PromptBound)
 	defer cancel()
 	if err := work.Wait(ctx); err != nil {
 		if ctx.Err() != nil {
-			t.Errorf("op has not ended after %v", pgtest.PromptBound)
+			t.Errorf("op has not ended after %v", limit+pgtest.PromptBound)
 		}
 		return err
 	}

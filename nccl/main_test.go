@@ -100,6 +100,7 @@ const (
 	shrinkFails
 	shrinkFailsOne
 	abortSleeps
+	collectiveAndAbortHang
 )
 
 var building sync.Mutex

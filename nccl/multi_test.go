@@ -227,7 +227,7 @@ func TestMultiBaby(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := baby.New(baby.Options{Backend: Name, Order: order, Open: pg.Options{Params: map[string]string{
+	b, err := baby.New(baby.Options{Backend: Name, Order: order, Silence: pgtest.Bound, Open: pg.Options{Params: map[string]string{
 		"nccl.library": f.nccl, "nccl.cuda": f.cuda, "nccl.device": "0,1",
 	}}})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 func TestSubmitDuringConfigure(t *testing.T) {
 	f := open(t)
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
-	b := impatient(t, f)
+	b := patientFor(t, f, pgtest.PromptBound)
 	w.Next()
 	f.fault(initNeverEnds)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -93,7 +93,7 @@ func TestSplit(t *testing.T) {
 // A split that never ends fails NewGroup in its time, on every rank.
 func TestSplitNeverEnds(t *testing.T) {
 	f := open(t)
-	w := worldOf(t, f, 2, Options{Library: f.lib, AbortLimit: 4 * shortLimit})
+	w := worldOf(t, f, 2, Options{Library: f.lib})
 	f.fault(splitNeverEnds)
 	errs := make(chan error, 2)
 	for _, g := range w.Groups {
@@ -260,7 +260,7 @@ func TestShrinkAfterError(t *testing.T) {
 // shrunk.
 func TestShrinkFreesTheThread(t *testing.T) {
 	f := open(t)
-	w := worldOf(t, f, 2, Options{Library: f.lib, Shrink: true, AbortLimit: 4 * shortLimit})
+	w := worldOf(t, f, 2, Options{Library: f.lib, Shrink: true})
 	f.fault(callAwaitsAbort)
 	x := onDevice(t, w.Members[0].Backend, tensor.Of([]int32{1}))
 	work := w.Groups[0].AllReduceAsync(x, tensor.Sum)
@@ -306,7 +306,11 @@ func TestRevoke(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			before := f.revokes()
 			w := pgtest.NewWorld(t, pgtest.StartStore(t))
-			b, err := New(Options{Library: c.lib, Device: f.device(t, 0), AbortLimit: shortLimit})
+			limit := pgtest.PromptBound
+			if c.abandoned {
+				limit = shortLimit
+			}
+			b, err := New(Options{Library: c.lib, Device: f.device(t, 0), AbortLimit: limit})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -119,8 +119,18 @@ func TestMonitoredBarrierOnDevice(t *testing.T) {
 		return errors.Join(dist.MonitoredBarrier(ctx, g, dist.MonitorOptions{}), dist.MonitoredBarrier(ctx, g, dist.MonitorOptions{}))
 	})
 	err := w.Try(func(ctx context.Context, rank int, g *pg.Group) error {
-		if rank == 1 {
+		switch rank {
+		case 1:
 			return nil
+		case 0: // not before rank 2 has reported: it would be missing, too
+			config, _ := g.Config()
+			shared, err := config.OpenStore(ctx)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(shared.Wait(ctx, "monitored-barrier/3/2"), shared.Close()); err != nil {
+				return fmt.Errorf("report of rank 2: %w", err)
+			}
 		}
 		err := dist.MonitoredBarrier(ctx, g, dist.MonitorOptions{Timeout: 20 * time.Millisecond, WaitAll: true})
 		switch missing, ok := errors.AsType[*dist.BarrierError](err); {

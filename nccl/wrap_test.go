@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
@@ -31,12 +30,12 @@ func TestWrap(t *testing.T) {
 		w := pgtest.NewWorld(t, pgtest.StartStore(t))
 		b := babyOf(t, f, wellBehaved)
 		w.Next()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), pgtest.Bound)
 		defer cancel()
 		if err := b.Configure(ctx, w.Config([]pgtest.Member{{ID: "solo", Backend: b}}, 0)); err != nil {
 			t.Fatal(err)
 		}
-		if err := factorTwo(t, b, buf); err != nil {
+		if err := factorTwo(t, b, buf, pgtest.Bound); err != nil {
 			t.Errorf("at offset %d: %v", offset, err)
 		}
 		if err := buf.Close(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -142,18 +143,20 @@ func TestComposedVerbsWithoutQuorum(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, managers := managedtest.World(t, 1, 0)
-			m, g := managers[0], w.Groups[0]
-			m.Begin()
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			time.AfterFunc(10*time.Millisecond, func() { c.end(m, g, cancel) })
-			if err := twice(ctx, g, 0, 1); !errors.Is(err, c.want) {
-				t.Errorf("%v, want %v", err, c.want)
-			}
-			if errs := m.Reported(); (len(errs) == 1) != c.reported || c.reported && !errors.Is(errs[0], c.want) {
-				t.Errorf("reported %v, want it: %t", errs, c.reported)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w, managers := managedtest.World(t, 1, 0)
+				m, g := managers[0], w.Groups[0]
+				m.Begin()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				time.AfterFunc(time.Second, func() { c.end(m, g, cancel) }) // once the verb waits
+				if err := twice(ctx, g, 0, 1); !errors.Is(err, c.want) {
+					t.Errorf("%v, want %v", err, c.want)
+				}
+				if errs := m.Reported(); (len(errs) == 1) != c.reported || c.reported && !errors.Is(errs[0], c.want) {
+					t.Errorf("reported %v, want it: %t", errs, c.reported)
+				}
+			})
 		})
 	}
 }

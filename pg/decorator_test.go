@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -78,6 +79,10 @@ func (s stubborn) Submit(op *pg.Op) *pg.Work {
 // TestTimeout: an op that a peer never calls ends at the limit, even if the
 // backend keeps no deadlines, and so does a Configure that nobody joins.
 func TestTimeout(t *testing.T) {
+	synctest.Test(t, opsEndAtTheLimit)
+}
+
+func opsEndAtTheLimit(t *testing.T) {
 	const limit = 50 * time.Millisecond
 	net := pgtest.NewMemory()
 	w := pgtest.NewWorld(t, "timeout")

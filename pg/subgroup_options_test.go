@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -17,6 +18,10 @@ import (
 // TestSubgroupTimeout: a subgroup's timeout bounds its ops, and its parent's
 // bounds the parent's: what one breaks the other goes on without.
 func TestSubgroupTimeout(t *testing.T) {
+	synctest.Test(t, subgroupTimeout)
+}
+
+func subgroupTimeout(t *testing.T) {
 	const timeout = time.Second
 	w := pgtest.MemoryWorld(t, 2, nil)
 	var waited sync.WaitGroup

@@ -49,6 +49,10 @@ func TestDialWaitsForServer(t *testing.T) {
 
 func TestDialGivesUp(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, dialGivesUp)
+}
+
+func dialGivesUp(t *testing.T) {
 	const addr = "127.0.0.1:1"
 	refused := func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
@@ -85,7 +89,7 @@ func TestWaitForWorkers(t *testing.T) {
 		}
 	}
 	_, err := store.Dial(t.Context(), s.Addr(), store.ClientConfig{
-		WorldSize: 9, WaitForWorkers: true, Timeout: 2 * time.Second, // the first count must get through
+		WorldSize: 9, WaitForWorkers: true, Timeout: 4 * time.Second, // the first count must get through
 	})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "4 of 9 workers") {
 		t.Fatalf("got %v, want a timeout that counts the workers", err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 func TestReached(t *testing.T) {
@@ -81,10 +82,13 @@ func TestOpenFromEnv(t *testing.T) {
 
 func TestMeeting(t *testing.T) {
 	t.Parallel()
-	meet := func(addresses ...string) (string, netip.Addr, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	meetWithin := func(limit time.Duration, addresses ...string) (string, netip.Addr, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		return netaddr.Meeting(ctx, addresses)
+	}
+	meet := func(addresses ...string) (string, netip.Addr, error) {
+		return meetWithin(testkit.Patience, addresses...)
 	}
 	for _, loopback := range []string{"127.0.0.1:1", "[::1]:1", "localhost:1", "0.0.0.0:1", "[::]:1"} {
 		if at, own, err := meet(loopback); at != "" || !own.IsLoopback() || err != nil {
@@ -94,7 +98,7 @@ func TestMeeting(t *testing.T) {
 	if at, own, err := meet(); at != "" || own.IsValid() || err != nil {
 		t.Errorf("nowhere: %q, %v, %v", at, own, err)
 	}
-	if _, _, err := meet("nohost.invalid:1", "other.invalid:2"); err == nil ||
+	if _, _, err := meetWithin(time.Second, "nohost.invalid:1", "other.invalid:2"); err == nil ||
 		!strings.Contains(err.Error(), "nohost.invalid:1: ") || !strings.Contains(err.Error(), "; other.invalid:2: ") {
 		t.Errorf("names that are nobody's: %v", err)
 	}

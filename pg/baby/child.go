@@ -348,7 +348,7 @@ func (c *child) end(why string) {
 	c.mu.Lock()
 	told := c.mu.ending
 	c.mu.Unlock()
-	if (!told || why != "") && !within(Slack, c.proc.Done()) { // a process that exits closes its socket first
+	if (!told || why != "") && !within(c.opt.slackTime(), c.proc.Done()) { // a process that exits closes its socket first
 		c.kill(cmp.Or(why, "its socket had ended, it had not"))
 	}
 	reaped := c.reap()
@@ -372,7 +372,7 @@ func (c *child) end(why string) {
 		if p.op.Kind == pg.KindBallot {
 			clear(p.op.Ballots) // only the child knew with which digest the own one went out
 		}
-		c.complete(p, id, c.lost(p.op, death, cause))
+		c.complete(p, id, c.lost(p, death, cause))
 	}
 	close(c.gone)
 }
@@ -417,13 +417,17 @@ func (c *child) death(reaped bool) *ChildError {
 	return e
 }
 
-// lost is the error of an op that the child took with it.
-func (c *child) lost(op *pg.Op, death error, cause error) error {
-	if cause != nil {
+// lost is the error of an op that the child took with it. One that is past its deadline
+// says so, whoever should have ended it.
+func (c *child) lost(p *pending, death error, cause error) error {
+	switch {
+	case cause != nil:
 		death = errors.Join(cause, death)
+	case !time.Now().Before(p.deadline):
+		death = fmt.Errorf("%w: %w", context.DeadlineExceeded, death)
 	}
 	return &pg.OpError{
-		Op: op.Kind, QuorumID: c.cfg.QuorumID, Rank: c.cfg.Rank, Peer: -1, Err: death,
+		Op: p.op.Kind, QuorumID: c.cfg.QuorumID, Rank: c.cfg.Rank, Peer: -1, Err: death,
 	}
 }
 
@@ -440,7 +444,7 @@ func (c *child) abort(cause error) {
 	default:
 		c.mu.cause = cause
 		c.tellLocked(jsonMessage(msgAbort, newFault(cause)), nil)
-		c.mu.watch.endBy(time.Now().Add(Slack))
+		c.mu.watch.endBy(time.Now().Add(c.opt.slackTime()))
 	}
 	c.mu.Unlock()
 	c.issue()

@@ -40,7 +40,7 @@ func TestCloseOfIdleAbortsNothing(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "aborted")
 	open := func() *Backend {
-		b, err := New(Options{Backend: tattle, Open: pg.Options{Params: map[string]string{"file": file}}})
+		b, err := New(Options{Backend: tattle, Silence: pgtest.Bound, Open: pg.Options{Params: map[string]string{"file": file}}})
 		if err != nil {
 			t.Fatal(err)
 		}

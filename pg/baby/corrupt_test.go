@@ -58,7 +58,7 @@ func TestCorruptChild(t *testing.T) {
 		rounds = 3
 	}
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
-	b := newBaby(t, Options{Backend: vandal, Silence: 500 * time.Millisecond})
+	b := newBaby(t, Options{Backend: vandal})
 	m := w.Join("solo", b)
 	failed := 0
 	for round := range rounds {
@@ -68,7 +68,7 @@ func TestCorruptChild(t *testing.T) {
 			t.Fatalf("round %d: barrier of a new child: %v", round, err)
 		}
 		var pending []*pg.Work
-		const limit = time.Second
+		const limit = 500 * time.Millisecond
 		for range 20 {
 			x := tensor.New(tensor.Float32, round+1)
 			pending = append(pending, g.Submit(&pg.Op{

@@ -102,8 +102,8 @@ func TestDeadlineOutside(t *testing.T) {
 		Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Deadline: time.Now().Add(100 * time.Millisecond),
 	})
 	err := work.Wait(t.Context())
-	if e, ok := errors.AsType[*ChildError](err); !ok || !strings.Contains(e.Why, "deadline") {
-		t.Errorf("op of a stopped child: %v, want a ChildError that says deadline", err)
+	if e, ok := errors.AsType[*ChildError](err); !ok || !strings.Contains(e.Why, "deadline") || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("op of a stopped child: %v, want DeadlineExceeded, and a ChildError that says deadline", err)
 	}
 	if n := b.Active(); n != 0 {
 		t.Errorf("%d ops active, want none", n)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
@@ -88,11 +89,15 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// newBaby makes a Baby of the patient backend.
+// newBaby makes a Baby of the patient backend. On a loaded machine its child may be silent
+// for long: a test that waits for silence says for how much of it.
 func newBaby(t testing.TB, o Options) *Backend {
 	t.Helper()
 	if o.Backend == "" {
 		o.Backend = patient
+	}
+	if o.Silence == 0 {
+		o.Silence = pgtest.Bound
 	}
 	b, err := New(o)
 	if err != nil {

@@ -57,6 +57,9 @@ type Options struct {
 	// Grace, Silence: 0 means DefaultGrace, DefaultSilence.
 	Grace, Silence time.Duration
 	Log            zerolog.Logger
+
+	// slack is Slack where it is not zero. For tests.
+	slack time.Duration
 }
 
 // Init makes a re-executed process the child that it was started as, and does
@@ -109,6 +112,9 @@ func RegisterWith(name string, prepare func(*Options) error) error {
 		return New(options)
 	})
 }
+
+// slackTime is how long the child may take beyond an abort or a deadline.
+func (o *Options) slackTime() time.Duration { return cmp.Or(o.slack, Slack) }
 
 const spareParam = "baby.spare"
 

@@ -25,12 +25,10 @@ var (
 	faultSeed   = flag.Uint64("baby.seed", 7, "what TestFaults draws from")
 )
 
-// The bounds of an op in the storm: its own deadline, and how long a child may be
-// silent.
+// stormLimit bounds an op in the storm: its deadline finds a child that is stopped.
 const (
-	stormLimit   = 500 * time.Millisecond
-	stormSilence = 500 * time.Millisecond
-	stormWorld   = 3
+	stormLimit = 500 * time.Millisecond
+	stormWorld = 3
 )
 
 // TestFaults kills, crashes and stops children at random moments of random ops:
@@ -109,7 +107,7 @@ func stormOf(t *testing.T, sig syscall.Signal, rounds int) {
 	w := pgtest.NewWorld(t, pgtest.StartStore(t))
 	members := make([]pgtest.Member, stormWorld)
 	for i := range members {
-		members[i] = w.Join(fmt.Sprintf("replica-%d", i), newBaby(t, Options{Silence: stormSilence, Spare: i == 0}))
+		members[i] = w.Join(fmt.Sprintf("replica-%d", i), newBaby(t, Options{Spare: i == 0}))
 	}
 	var took []time.Duration
 	missed := 0

@@ -31,28 +31,33 @@ func TestChildWaitsForARenewal(t *testing.T) {
 		}
 	}
 	b := newBaby(t, Options{})
-	configure := func(ctx context.Context, quorum int64) error {
+	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Bound)
+	defer cancel()
+	warm := func() { // the child is to read the files soon after
 		t.Helper()
-		if err := b.Warm(ctx); err != nil { // it is to read the files now
+		if err := b.Warm(ctx); err != nil {
 			t.Fatal(err)
 		}
+	}
+	configure := func(ctx context.Context, quorum int64) error {
 		return b.Configure(ctx, pg.Config{
 			StoreAddress: fmt.Sprintf("%s/%d", address, quorum), ReplicaIDs: []string{"a"}, Cluster: "c", QuorumID: quorum,
 			GroupWorldSize: 1, TLS: conf,
 		})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Bound)
-	defer cancel()
 	half()
+	warm()
 	rest := time.AfterFunc(filesPatience/10, func() { c.Sign(t, guard.Party{Role: guard.Replica}, "replica") })
 	defer rest.Stop()
 	if err := configure(ctx, 1); err != nil {
 		t.Fatalf("in the midst of a renewal: %v", err)
 	}
 	half()
+	warm()
 	if err := configure(ctx, 2); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("with files that stay as they are: %v, want what is wrong with them", err)
 	}
+	warm()
 	over := errors.New("the test has had enough")
 	given, end := context.WithCancelCause(ctx)
 	time.AfterFunc(filesPatience/10, func() { end(over) })

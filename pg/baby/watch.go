@@ -118,7 +118,7 @@ func (c *child) nextTickLocked(now time.Time) time.Time {
 	}
 	for p := range c.opsLocked() {
 		earlier(p.deadline)
-		earlier(p.deadline.Add(Slack))
+		earlier(p.deadline.Add(c.opt.slackTime()))
 	}
 	return next
 }
@@ -146,16 +146,16 @@ func (c *child) overdueLocked(now time.Time) string {
 	if !w.end.IsZero() && !now.Before(w.end) {
 		w.end = time.Time{}
 		if len(c.mu.pending) > 0 || c.mu.configuring {
-			return fmt.Sprintf("%d ops had not ended %v after the abort", len(c.mu.pending), Slack)
+			return fmt.Sprintf("%d ops had not ended %v after the abort", len(c.mu.pending), c.opt.slackTime())
 		}
 	}
-	silent := w.silent(now)
+	silent, slack := w.silent(now), c.opt.slackTime()
 	for p := range c.opsLocked() {
 		switch {
 		case now.Before(p.deadline):
-		case !now.Before(p.deadline.Add(Slack)):
-			return fmt.Sprintf("%v had not ended %v after its deadline", p.op.Kind, Slack)
-		case silent >= silentAtDeadline:
+		case !now.Before(p.deadline.Add(slack)):
+			return fmt.Sprintf("%v had not ended %v after its deadline", p.op.Kind, slack)
+		case silent >= silentAtDeadline+slack-Slack:
 			return fmt.Sprintf("%v had not ended by its deadline, and it was silent for %v", p.op.Kind, silent.Round(time.Millisecond))
 		}
 	}

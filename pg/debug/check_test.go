@@ -121,10 +121,10 @@ func TestCheckNamesBothSides(t *testing.T) {
 func TestCheckNamesTheMissing(t *testing.T) {
 	w := checked(t, 3)
 	x := tensor.Of([]float32{1, 2})
+	other := w.Groups[2].AllReduceAsync(tensor.Of([]float32{1, 2}), tensor.Sum) // before the deadline is set
 	work := w.Groups[0].Submit(&pg.Op{
 		Kind: pg.KindAllReduce, In: []tensor.Tensor{x}, Out: []tensor.Tensor{x}, Deadline: time.Now().Add(50 * time.Millisecond),
 	})
-	other := w.Groups[2].AllReduceAsync(tensor.Of([]float32{1, 2}), tensor.Sum)
 	err := work.Wait(t.Context())
 	if !errors.Is(err, context.DeadlineExceeded) ||
 		!strings.Contains(err.Error(), "rank 1 (b) did not call all-reduce #1 of float32[2] by sum on cpu") {

@@ -29,16 +29,17 @@ const (
 // is called several times, the calls overlap, and ends with its context.
 //
 // An answer that is no connection (refused) is returned at once. Where Dial would
-// give up much later than limit, its own process was not scheduled meanwhile, and it
-// begins anew, a few times at most.
+// give up much later than limit, or has begun fewer connections than it should have, its
+// own process was not scheduled meanwhile, and it begins anew, a few times at most.
 //
 // Errors: ErrUnreachable when nothing answered; those of dial; context errors.
 func Dial(ctx context.Context, limit time.Duration, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
 	for again := 0; ; again++ {
 		began := time.Now()
-		c, err := once(ctx, limit, dial)
+		c, tries, err := once(ctx, limit, dial)
 		late := time.Since(began) - limit
-		if !errors.Is(err, ErrUnreachable) || late < limit/maxTries || again == maxLate {
+		slept := late >= limit/maxTries || late >= 0 && tries < maxTries
+		if !errors.Is(err, ErrUnreachable) || !slept || again == maxLate {
 			return c, err
 		}
 	}
@@ -60,12 +61,14 @@ func endedBy(ctx, within context.Context) bool {
 	return ok && !own.Before(callers) && !time.Now().Before(callers)
 }
 
-func once(ctx context.Context, limit time.Duration, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+// once is Dial that does not begin anew, and tells how many connections it has begun.
+func once(ctx context.Context, limit time.Duration, dial func(context.Context) (net.Conn, error)) (c net.Conn, tries int, err error) {
 	within, cancel := context.WithTimeoutCause(ctx, limit, errSilent)
 	var wg sync.WaitGroup
 	results := make(chan reached)
 	running := 0
 	try := func() {
+		tries++
 		running++
 		wg.Go(func() {
 			c, err := dial(within)
@@ -84,25 +87,24 @@ func once(ctx context.Context, limit time.Duration, dial func(context.Context) (
 	again := time.NewTicker(max(limit/maxTries, 1))
 	defer again.Stop()
 	try()
-	for tries := 1; ; {
+	for {
 		select {
 		case r := <-results:
 			running--
 			ne, ok := errors.AsType[net.Error](r.err)
 			switch {
 			case r.err == nil || ctx.Err() != nil && context.Cause(within) != errSilent:
-				return r.c, r.err
+				return r.c, tries, r.err
 			case within.Err() == nil && !(ok && ne.Timeout()): // whose clock may be ahead of ours
-				return nil, r.err // it was refused, or this host has no way there
+				return nil, tries, r.err // it was refused, or this host has no way there
 			case running == 0 && endedBy(ctx, within): // and the dialler's timer was before ctx's
-				return nil, fmt.Errorf("%w: %w", context.DeadlineExceeded, r.err)
+				return nil, tries, fmt.Errorf("%w: %w", context.DeadlineExceeded, r.err)
 			case running == 0:
 				// Hidden, for it would say that another try may help.
-				return nil, fmt.Errorf("%w: no answer within %v: %v", ErrUnreachable, limit, r.err)
+				return nil, tries, fmt.Errorf("%w: no answer within %v: %v", ErrUnreachable, limit, r.err)
 			}
 		case <-again.C:
 			if tries < maxTries {
-				tries++
 				try()
 			}
 		}

@@ -122,6 +122,34 @@ func TestLateClock(t *testing.T) {
 	})
 }
 
+// dozing is a ctx at whose first look this process stands still for a while.
+type dozing struct {
+	context.Context
+
+	doze func()
+}
+
+// Deadline implements context.Context.
+func (d dozing) Deadline() (time.Time, bool) {
+	d.doze()
+	return d.Context.Deadline()
+}
+
+// TestLateTries: the same where the clock is hardly late: it stood still until the limit,
+// and no connection was tried in time.
+func TestLateTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := way{calls: []func(context.Context) (net.Conn, error){silent}}
+		w.calls = append(w.calls, w.answers(0))
+		doze := sync.OnceFunc(func() { <-time.After(time.Second + 10*time.Millisecond) })
+		c, err := Dial(dozing{t.Context(), doze}, time.Second, w.dial)
+		if err != nil {
+			t.Fatalf("%v, want a connection at the second look", err)
+		}
+		c.Close()
+	})
+}
+
 // TestCancelled: a call whose context ends does not say that the host is out of reach.
 func TestCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -105,8 +105,9 @@ func TestLeaveTakesNothingBack(t *testing.T) {
 		l.control.push(b.controlFrame(frame.TypeAbort, frame.Epoch{}, make([]byte, bytes)))
 	}
 	b.startLocked(l)
+	l.leaving, l.leaveBy = true, time.Now().Add(testTimeout) // as leave does, but for the time
 	b.mu.Unlock()
-	b.leave(l)
+	b.kick(l)
 	eventually(t, "all is written", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -157,7 +157,7 @@ func (h *hosts) fleet(links []string) ([]*rankProcess, order) {
 	ranks[0].send(h.t, order{Do: "serve", Listen: h.address(0, 0)})
 	o := order{
 		Store: ranks[0].receive(h.t).Store, Bytes: 4 << 20,
-		Opt: rankOptions{BeatTimeout: time.Second},
+		Opt: rankOptions{BeatTimeout: quietLimit},
 	}
 	for _, link := range links {
 		o.Opt.Interfaces = append(o.Opt.Interfaces, "="+link)

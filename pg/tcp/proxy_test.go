@@ -165,7 +165,7 @@ func TestProxyCuts(t *testing.T) {
 // beat timeouts and beats come late behind data, is slow, not dead.
 func TestProxySlow(t *testing.T) {
 	t.Parallel()
-	const timeout = 2 * time.Second // the machine has its own pauses
+	const timeout = quietLimit // the machine has its own pauses
 	p := startProxy(t, func(at int, chunk []byte) error {
 		if at > 20_000 {
 			<-time.After(time.Duration(len(chunk)) * 2 * time.Microsecond) // half a megabyte a second

@@ -41,9 +41,9 @@ func TestSilentInARecord(t *testing.T) {
 				return nil
 			})
 			t.Cleanup(thaw)
-			opt := Options{Transport: TransportTCP, Streams: 1, BeatTimeout: time.Second, Timeout: testTimeout / 2}
+			opt := Options{Transport: TransportTCP, Streams: 1, Timeout: testTimeout / 2}
 			dialed := opt
-			dialed.Advertise = p.ln.Addr().String()
+			dialed.Advertise, dialed.BeatTimeout = p.ln.Addr().String(), 2*time.Second // rank 0 is patient: it hears rank 1
 			w := newWorldOf(t, []Options{opt, dialed})
 			p.target = func() net.Addr { return w.backends[1].Addr() }
 			p.wg.Go(p.accept)

@@ -42,7 +42,7 @@ func testStopped(t *testing.T, transport Transport) {
 	others := []*rankProcess{ranks[0], ranks[2]}
 	o := order{
 		Store: testStore(t, nil), Bytes: 8 << 20, Poison: true,
-		Opt: rankOptions{Transport: transport, BeatTimeout: time.Second, Streams: 2}, // where there is no lane
+		Opt: rankOptions{Transport: transport, BeatTimeout: quietLimit, Streams: 2}, // where there is no lane
 	}
 	for i := range rounds {
 		o.Pass = i%2 == 1

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/skerry-ft/skerry/pg"
@@ -115,6 +115,10 @@ func catchUpWithin(t *testing.T, b *Backend, l *link, g *group, limit time.Durat
 // and a beat timeout longer; not at all once the group is broken.
 func TestFarewellWaitsForWhatMoves(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, farewellWaitsForWhatMoves)
+}
+
+func farewellWaitsForWhatMoves(t *testing.T) {
 	const patience = time.Second
 	b, l, g := farewelled(t, patience)
 	stop := make(chan struct{})
@@ -200,12 +204,20 @@ func TestFarewellAfterAWriteThatFailed(t *testing.T) {
 func TestDeadlineNamesWhoIsAwaited(t *testing.T) {
 	t.Parallel()
 	const n = 4 << 20
-	var once atomic.Bool
-	over := make(chan struct{})
+	over, taken := make(chan struct{}), make(chan struct{})
+	take := sync.OnceFunc(func() { close(taken) })
 	opts := []Options{striped(3), striped(3)}
 	opts[0].Fault = func(f FrameInfo) Action {
-		if f.Type == "data" && f.Stream == 2 && once.CompareAndSwap(false, true) {
+		switch {
+		case f.Type != "data":
+		case f.Stream == 2:
+			take()
 			<-over
+		default: // leaves it some
+			select {
+			case <-taken:
+			case <-over:
+			}
 		}
 		return Action{}
 	}

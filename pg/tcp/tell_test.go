@@ -1,12 +1,12 @@
 package tcp
 
 import (
+	"context"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 )
@@ -21,20 +21,27 @@ func TestTellsBesideTheCaller(t *testing.T) {
 	var gone atomic.Bool
 	c := w.config(1, w.everybody(), 0)
 	host, prefix, _ := strings.Cut(c.StoreAddress, "/")
-	c.StoreAddress, c.MeetTimeout = mutable(t, host, &gone)+"/"+prefix, 300*time.Millisecond
-	failed := make(chan error, 1)
-	go func() { failed <- b.Configure(t.Context(), c) }()
+	c.StoreAddress = mutable(t, host, &gone) + "/" + prefix
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	failed, said := make(chan error, 1), ""
+	go func() {
+		err := b.Configure(ctx, c)
+		said = log.text() // before the telling has ended by itself
+		failed <- err
+	}()
 	eventually(t, "it waits for rank 1", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return b.mu.group != nil && b.mu.group.dialing[1]
 	})
 	gone.Store(true)
+	cancel()
 	if err := <-failed; err == nil {
 		t.Error("a member that does not come is met")
 	}
 	const given = "failed configure not told"
-	if strings.Contains(log.text(), given) {
+	if strings.Contains(said, given) {
 		t.Error("Configure has waited for the store")
 	}
 	b.Close() //nolint:errcheck // once more at the end

@@ -32,6 +32,10 @@ const testTimeout = 20 * time.Second
 // machine that runs ten other things, under the race detector.
 const patientBeats = 5 * time.Second
 
+// quietLimit is for tests that wait for a silence which only time makes: those that live
+// may stand still for less.
+const quietLimit = 3 * time.Second
+
 // streams has every test try itself on edges of several sockets; a few always do.
 var streams = flag.Int("tcp.streams", 0, "sockets of each edge where a test names none; no shared memory then")
 

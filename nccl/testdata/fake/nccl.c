@@ -29,7 +29,7 @@
 enum { OK = 0, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6, IN_PROGRESS = 7 };
 enum { MAX_RANKS = 16, MAX_CALLS = 256, FIRST_OP = 100, MAX_OPS = 64, RING = 4, MAX_LETTERS = 4096 };
 
-enum fault { NONE, INIT_CALL_HANGS, INIT_NEVER_ENDS, COLLECTIVE_NEVER_ENDS, ASYNC_ERROR, ABORT_HANGS, CRASH, CALL_HANGS, INIT_FAILS, SPLIT_NEVER_ENDS, REVOKE_HANGS, REVOKE_AWAITS_ABORT, CALL_AWAITS_ABORT, SHRINK_FAILS, SHRINK_FAILS_ONE, ABORT_SLEEPS };
+enum fault { NONE, INIT_CALL_HANGS, INIT_NEVER_ENDS, COLLECTIVE_NEVER_ENDS, ASYNC_ERROR, ABORT_HANGS, CRASH, CALL_HANGS, INIT_FAILS, SPLIT_NEVER_ENDS, REVOKE_HANGS, REVOKE_AWAITS_ABORT, CALL_AWAITS_ABORT, SHRINK_FAILS, SHRINK_FAILS_ONE, ABORT_SLEEPS, COLLECTIVE_AND_ABORT_HANG };
 static int fault_now;
 static long misuse; // calls of what has ended, finalize of what was revoked
 static long live_ops, splits, shrinks, revokes, aborts, joint_groups; // the last: groups over several streams
@@ -321,7 +321,7 @@ int ncclCommDestroy(struct comm *c) { return end(c); }
 int ncclCommAbort(struct comm *c) {
   count(&aborts, 1);
   while (fault(ABORT_SLEEPS)) usleep(1000);
-  if (fault(ABORT_HANGS)) hang();
+  if (fault(ABORT_HANGS) || fault(COLLECTIVE_AND_ABORT_HANG)) hang();
   return end(c);
 }
 
@@ -506,7 +506,7 @@ static void collective(struct args *a, long seq) {
   }
   s->a[c->rank] = (struct part){a->kind, a->dtype, a->op, a->root, getpid(), a->count, a->in, a->factor};
   s->arrived++;
-  s->never |= fault(COLLECTIVE_NEVER_ENDS);
+  s->never |= fault(COLLECTIVE_NEVER_ENDS) || fault(COLLECTIVE_AND_ABORT_HANG);
   bump(w);
   while ((s->arrived < c->n || s->never || !same(s, c->n)) && !c->stopped) wait_for(w);
   unlock(w);
@@ -548,7 +548,7 @@ static struct letter *find(struct world *w, int from, int to, long n) {
 static void take(struct args *a, long n) {
   struct comm *c = a->c;
   struct letter *l;
-  int never = fault(COLLECTIVE_NEVER_ENDS);
+  int never = fault(COLLECTIVE_NEVER_ENDS) || fault(COLLECTIVE_AND_ABORT_HANG);
   lock(c->w);
   while ((!(l = find(c->w, a->root, c->rank, n)) || never) && !c->stopped) wait_for(c->w);
   if (l && !c->stopped && fetch(l->pid, l->p, a->out, l->bytes)) l->taken = 1;

@@ -90,8 +90,12 @@ def main():
     with m:
         m._open()
         emit("started", replica_id=m.replica_id())
-        while m.current_step() < o.steps:
-            step()
+        try:
+            while m.current_step() < o.steps:
+                step()
+        except (skerry.Drained, skerry.Evicted) as e:  # an operator wants it away
+            emit("left", text=str(e))
+            return
         with torch.no_grad():
             right = (model(test_x).argmax(1) == test_y).double().mean().item()
         digest = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()

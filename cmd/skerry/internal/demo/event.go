@@ -21,6 +21,7 @@ const (
 	eventHealStarted = "heal started" // Step of the state
 	eventHealed      = "healed"       // Step of the state, TookMs
 	eventDiffered    = "differed"     // the replica's state was not that of the others before Step; Text
+	eventLeft        = "left"         // the replica was drained or evicted, and is to stay away: Text
 	eventFinal       = "final"        // Step, Hash, Accuracy, Stats
 	eventFailed      = "failed"       // Text
 )

@@ -39,6 +39,7 @@ type config struct {
 	Backend     string
 	Trainer     string
 	LogDir      string
+	Stay        bool
 	Open        bool // Listen may be one that other hosts reach
 	JSON        bool
 
@@ -106,6 +107,7 @@ parameters, bit for bit.`,
 	f.StringVar(&c.Backend, "backend", "tcp", "process group backend: tcp, or baby:tcp, which runs it in a child process that is killed, too")
 	f.StringVar(&c.Trainer, "trainer", trainerGo, "go, or python: PyTorch by the package skerry, of the python3 in PATH")
 	f.StringVar(&c.LogDir, "log-dir", "", "existing folder for every process's log; empty: none")
+	f.BoolVar(&c.Stay, "stay", false, "keep the lighthouse and its dashboard at the end, until Ctrl-C")
 	f.BoolVar(&c.JSON, "json", false, "print nothing but one JSON object at the end on standard output, progress on standard error")
 	f.IntVar(&c.SkipAllReduce, "skip-allreduce-replica", -1, "replica that applies its own gradients instead of the average, to see it found out; -1: none")
 	f.Int64Var(&c.SkipUntil, "skip-allreduce-until", 0, "last step in which --skip-allreduce-replica does so; 0: every one, and the end may come before the check that finds it")

@@ -53,6 +53,10 @@ func (d *demo) startHouses(ctx context.Context) error {
 			h.name = fmt.Sprintf("lighthouse-%d", i)
 		}
 		h.take = func(e event) { d.takeHouse(h, e) }
+		h.ended = func(_ int64, why error) error {
+			d.view.note("step %d: %s ended, and not by this demo: %v", d.ledger.steps(), h.name, why)
+			return d.startHouse(h)
+		}
 		d.houses = append(d.houses, h)
 		if err := d.startHouse(h); err != nil {
 			return err
@@ -96,7 +100,7 @@ func (d *demo) takeHouse(h *house, e event) {
 		if d.leader != nil && d.leader != h {
 			d.view.note("step %d: %s leads", d.ledger.steps(), h.name)
 		}
-		d.leader = h
+		d.leader, h.ends = h, 0
 	}
 }
 

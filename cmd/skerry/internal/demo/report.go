@@ -19,6 +19,7 @@ type ledger struct {
 	discarded  map[[2]int64]bool  // step and quorum of attempts thrown away
 	outages    []*outage          // one per kill
 	children   int                // of those, kills of a backend's child
+	foreign    int                // of those, ends that the demo did not order
 	houseKills int                // of leading lighthouses
 	heals      int                // of states beyond step 0
 	healMs     []float64
@@ -140,6 +141,7 @@ type Report struct {
 	Steps          int64           `json:"steps"`
 	Kills          int             `json:"kills"`
 	ChildKills     int             `json:"child_kills"`  // of those, kills of the process that runs a replica's backend
+	ForeignEnds    int             `json:"foreign_ends"` // of those, ends that the demo did not order
 	LeaderKills    int             `json:"leader_kills"` // of the leading lighthouse
 	Heals          int             `json:"heals"`
 	DiscardedSteps int             `json:"discarded_steps"` // attempts, however many replicas saw them fail
@@ -153,6 +155,7 @@ type Report struct {
 	Replicas       []replicaReport `json:"replicas"`
 
 	wanted int64
+	whole  bool // all who stayed have come to their end
 }
 
 // replicaReport is one replica's end.
@@ -161,24 +164,31 @@ type replicaReport struct {
 	Starts int             `json:"starts"`
 	Step   int64           `json:"step"`
 	SHA256 string          `json:"sha256"`
+	Left   string          `json:"left,omitempty"`  // why it was not there at the end
 	Stats  json.RawMessage `json:"stats,omitempty"` // of its last incarnation's manager
 }
 
 // report sums up a run that came to its end.
 func (l *ledger) report(d *demo, wall time.Duration) Report {
 	r := Report{
-		Steps: l.lastStep, Kills: len(l.outages), ChildKills: l.children, LeaderKills: l.houseKills, Heals: l.heals, DiscardedSteps: len(l.discarded),
-		Parity: true, WallS: wall.Seconds(), HealMs: spreadOf(l.healMs), wanted: d.cfg.Steps,
+		Steps: l.lastStep, Kills: len(l.outages), ChildKills: l.children, ForeignEnds: l.foreign, LeaderKills: l.houseKills, Heals: l.heals, DiscardedSteps: len(l.discarded),
+		WallS: wall.Seconds(), HealMs: spreadOf(l.healMs), wanted: d.cfg.Steps, whole: d.finished(),
 	}
-	for i, x := range d.replicas {
+	var first *event
+	for _, x := range d.replicas {
 		f := x.final
+		if f == nil {
+			r.Replicas = append(r.Replicas, replicaReport{Name: x.name, Starts: x.generation, Step: x.step, Left: cmp.Or(x.left, x.phase)})
+			continue
+		}
 		r.Replicas = append(r.Replicas, replicaReport{
 			Name: x.name, Starts: x.generation, Step: f.Step, SHA256: f.Hash, Stats: f.Stats,
 		})
-		r.Parity = r.Parity && f.Hash == d.replicas[0].final.Hash && f.Step == d.replicas[0].final.Step
-		if i == 0 || f.Accuracy < r.TestAccuracy {
-			r.TestAccuracy = f.Accuracy
+		if first == nil {
+			first, r.Parity, r.TestAccuracy = f, r.whole, f.Accuracy
 		}
+		r.Parity = r.Parity && f.Hash == first.Hash && f.Step == first.Step
+		r.TestAccuracy = min(r.TestAccuracy, f.Accuracy)
 	}
 	var recover []float64
 	for _, o := range l.outages {
@@ -218,6 +228,9 @@ func (r Report) print(w io.Writer) {
 	if r.ChildKills > 0 {
 		fmt.Fprintf(w, "%d of the kills hit the child that runs a replica's backend, not the replica\n", r.ChildKills)
 	}
+	if r.ForeignEnds > 0 {
+		fmt.Fprintf(w, "%d of the kills came from elsewhere\n", r.ForeignEnds)
+	}
 	if r.LeaderKills > 0 {
 		fmt.Fprintf(w, "the leading lighthouse was killed %s\n", cli.Plural(r.LeaderKills, "time"))
 	}
@@ -225,20 +238,32 @@ func (r Report) print(w io.Writer) {
 		fmt.Fprintf(w, "SIGKILL to the survivors' next commit: median %.0f ms, max %.0f ms (a step takes %.0f ms)\n",
 			r.RecoverMs.Median, r.RecoverMs.Max, r.StepMs)
 	}
-	fmt.Fprintf(w, "test accuracy %.4f\n", r.TestAccuracy)
+	if r.whole {
+		fmt.Fprintf(w, "test accuracy %.4f\n", r.TestAccuracy)
+	}
 	for _, x := range r.Replicas {
+		if x.SHA256 == "" {
+			fmt.Fprintf(w, "%-11s step %d, %s, %s\n", x.Name, x.Step, printable.Line(x.Left), cli.Plural(x.Starts, "start"))
+			continue
+		}
 		fmt.Fprintf(w, "%-11s step %d sha256 %s, %s\n", x.Name, x.Step, printable.Line(x.SHA256), cli.Plural(x.Starts, "start"))
 	}
-	fmt.Fprintf(w, "parity: %v\n", r.Parity)
+	if r.whole {
+		fmt.Fprintf(w, "parity: %v\n", r.Parity)
+	}
 }
 
 // trouble is what is wrong with the run in one line, "" if nothing is.
 func (r Report) trouble() string {
+	held := slices.DeleteFunc(slices.Clone(r.Replicas), func(x replicaReport) bool { return x.SHA256 == "" })
+	if len(held) == 0 {
+		return fmt.Sprintf("all replicas have left at step %d of %d", r.Steps, r.wanted)
+	}
 	if r.Steps < r.wanted {
 		return fmt.Sprintf("%d of %d steps were made", r.Steps, r.wanted)
 	}
-	for _, x := range r.Replicas {
-		if first := r.Replicas[0]; x.SHA256 != first.SHA256 || x.Step != first.Step {
+	for _, x := range held {
+		if first := held[0]; x.SHA256 != first.SHA256 || x.Step != first.Step {
 			return fmt.Sprintf("parameters differ: %s at step %d has %.16s…, %s at step %d has %.16s…",
 				first.Name, first.Step, first.SHA256, x.Name, x.Step, x.SHA256)
 		}

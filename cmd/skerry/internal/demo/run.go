@@ -25,6 +25,8 @@ const (
 	stepLimit = 60 * time.Second
 	// endTime is how long workers get to end by themselves.
 	endTime = 3 * time.Second
+	// maxEnds is how often in a row a worker may end that the demo did not kill.
+	maxEnds = 5
 	// inboxSize holds what workers say while the demo draws or kills.
 	inboxSize = 1024
 )
@@ -34,8 +36,10 @@ type worker struct {
 	name       string
 	index      int // among those of its kind
 	generation int // starts so far
+	ends       int // in a row that nobody ordered, without a step between
 	proc       *spawn.Process
-	take       func(event) // of this incarnation
+	take       func(event)                     // of this incarnation
+	ended      func(at int64, why error) error // by itself, or by somebody else than the demo
 }
 
 // message is what a worker said, or that it ended.
@@ -44,6 +48,7 @@ type message struct {
 	generation int
 	event      event
 	exited     bool
+	at         int64 // by monotonicNow, when it exited
 	err        error // of a worker that exited
 }
 
@@ -84,6 +89,7 @@ type replica struct {
 	phase     string
 	committed bool   // this incarnation has committed a step
 	final     *event // of this incarnation
+	left      string // why it is gone for good: an operator drained or evicted it
 	child     int    // process that runs its backend, 0: none but its own
 }
 
@@ -95,14 +101,27 @@ func run(ctx context.Context, c config, stdout, stderr io.Writer) error {
 		progress = stderr
 	}
 	d := newDemo(c, newView(progress))
+	defer d.view.quiet()()
+	defer d.end()
 	begin := time.Now()
-	err := d.run(ctx)
+	err := d.train(ctx)
 	d.view.draw(d)
-	if err != nil {
+	if err != nil && (ctx.Err() == nil || d.ledger.steps() == 0) {
 		return err
 	}
 	r := d.ledger.report(d, time.Since(begin))
-	if c.JSON {
+	if trouble := r.tell(stdout, c.JSON); err == nil && trouble != nil {
+		return trouble
+	}
+	if c.Stay && err == nil {
+		d.stay(ctx)
+	}
+	return err // of who has seen enough
+}
+
+// tell prints the report, and returns what is wrong with the run.
+func (r Report) tell(stdout io.Writer, asJSON bool) error {
+	if asJSON {
 		line, err := json.Marshal(r)
 		if err != nil {
 			return fmt.Errorf("encode report: %w", err)
@@ -131,16 +150,34 @@ func newDemo(c config, v *view) *demo {
 	for i := range c.Replicas {
 		r := &replica{worker: worker{index: i, name: fmt.Sprintf("replica-%d", i)}}
 		r.take = func(e event) { d.takeReplica(r, e) }
+		r.ended = func(at int64, why error) error { return d.replicaEnded(r, at, why) }
 		d.replicas = append(d.replicas, r)
 	}
 	return d
 }
 
-// run starts everybody, trains to the end, and leaves no process behind.
-func (d *demo) run(ctx context.Context) error {
-	defer d.wg.Wait()
-	defer d.stop()
-	defer close(d.over)
+// end leaves no process behind.
+func (d *demo) end() {
+	close(d.over)
+	d.stop(d.replicas, d.houses) // houses last: the others talk to them
+	d.wg.Wait()
+}
+
+// stay leaves the lighthouses, and with them the page, until ctx ends.
+func (d *demo) stay(ctx context.Context) {
+	d.stop(d.replicas, nil)
+	d.view.note("the dashboard stays at http://%s/ until Ctrl-C", d.address)
+	for {
+		select {
+		case <-d.inbox: // of those who have ended
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// train starts everybody, and trains to the end.
+func (d *demo) train(ctx context.Context) error {
 	if err := d.startHouses(ctx); err != nil {
 		return err
 	}
@@ -207,7 +244,7 @@ func (d *demo) spawn(kind string, w *worker, a workerArgs) error {
 	w.proc = p
 	d.wg.Go(func() { // ends with the worker, which stop sees to
 		<-p.Done()
-		d.send(message{from: w, generation: generation, exited: true, err: p.Wait(context.Background())})
+		d.send(message{from: w, generation: generation, exited: true, at: monotonicNow(), err: p.Wait(context.Background())})
 	})
 	return nil
 }
@@ -220,15 +257,15 @@ func (d *demo) send(m message) {
 	}
 }
 
-// stop ends every worker: SIGTERM, a little time, SIGKILL.
-func (d *demo) stop() {
+// stop ends workers: SIGTERM, a little time, SIGKILL.
+func (d *demo) stop(replicas []*replica, houses []*house) {
 	var procs []*spawn.Process
-	for _, r := range d.replicas {
+	for _, r := range replicas {
 		if r.proc != nil {
 			procs = append(procs, r.proc)
 		}
 	}
-	for _, h := range d.houses { // last: the others talk to them
+	for _, h := range houses {
 		if h.proc != nil {
 			procs = append(procs, h.proc)
 		}
@@ -242,7 +279,7 @@ func (d *demo) stop() {
 		_ = p.Wait(ctx) // how it ended does not matter any more
 		p.Kill()
 	}
-	if d.dataDir != "" {
+	if houses != nil && d.dataDir != "" {
 		_ = os.RemoveAll(d.dataDir) // the system empties its folder for such, too
 	}
 }
@@ -253,13 +290,32 @@ func (d *demo) take(m message) error {
 	switch {
 	case m.generation != w.generation: // of an incarnation that is dead
 	case m.exited:
-		return fmt.Errorf("%s ended by itself: %w", w.name, endOf(m.err))
-	case m.event.Kind == eventFailed:
+		if w.ends++; w.ends > maxEnds {
+			return fmt.Errorf("%s ended %d times in a row: %w", w.name, w.ends, endOf(m.err))
+		}
+		return w.ended(m.at, endOf(m.err))
+	case m.event.Kind == eventFailed && d.ledger.steps() == 0: // nor will it the next time
 		return fmt.Errorf("%s: %s", w.name, m.event.Text)
+	case m.event.Kind == eventFailed:
+		d.view.note("%s: %s", w.name, m.event.Text)
 	default:
 		w.take(m.event)
 	}
 	return nil
+}
+
+// replicaEnded gets over a replica that somebody else than the demo has ended: as over one of
+// its own victims, unless an operator has it away.
+func (d *demo) replicaEnded(r *replica, at int64, why error) error {
+	if r.left != "" {
+		r.proc, r.phase = nil, "left"
+		d.view.note("%s is gone: %s", r.name, r.left)
+		return nil
+	}
+	d.view.note("step %d: %s ended, and not by this demo: %v", d.ledger.steps(), r.name, why)
+	d.ledger.killed(at, r, d.replicas)
+	d.ledger.foreign++
+	return d.start(r)
 }
 
 func (d *demo) takeReplica(r *replica, e event) {
@@ -293,9 +349,11 @@ func (r *replica) note(e event) {
 		r.step, r.phase = e.Step, "training"
 	case eventCommitted:
 		r.step, r.loss, r.committed, r.phase = e.Step, e.Loss, true, "training"
-		r.child = e.ChildPID
+		r.child, r.ends = e.ChildPID, 0
 	case eventDiscarded:
 		r.phase = "discarded"
+	case eventLeft:
+		r.left, r.phase, r.committed = e.Text, "leaving", false
 	case eventFinal:
 		r.final, r.step, r.phase = &e, e.Step, "done"
 	}
@@ -359,9 +417,9 @@ func (d *demo) killChild(victim *replica) error {
 	return nil
 }
 
-// finished tells whether every replica has made all steps.
+// finished tells whether every replica that is to stay has made all steps.
 func (d *demo) finished() bool {
-	return !slices.ContainsFunc(d.replicas, func(r *replica) bool { return r.final == nil })
+	return !slices.ContainsFunc(d.replicas, func(r *replica) bool { return r.final == nil && r.proc != nil })
 }
 
 // phases says where everybody is, for the error that nothing moves.

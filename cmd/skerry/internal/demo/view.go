@@ -1,11 +1,14 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -26,19 +29,42 @@ const (
 // lines, on a terminal, a picture. It is owned by the demo's goroutine.
 type view struct {
 	w        io.Writer
-	fd       int // of the terminal, -1: it is none
-	drawn    int // lines of the picture on the screen
+	size     func() (columns, rows int) // of the terminal; nil: it is none
+	drawn    []int                      // the picture on the screen: each line's length
 	quorums  map[int64]bool
 	discards map[[2]int64]bool
 	told     int64 // steps
 }
 
 func newView(w io.Writer) *view {
-	v := &view{w: w, fd: -1, quorums: make(map[int64]bool), discards: make(map[[2]int64]bool)}
+	v := &view{w: w, quorums: make(map[int64]bool), discards: make(map[[2]int64]bool)}
 	if f, ok := w.(*os.File); ok && cli.IsTerminal(f) {
-		v.fd = int(f.Fd())
+		v.size = func() (columns, rows int) { return sizeOf(f) }
 	}
 	return v
+}
+
+// sizeOf is a terminal's, 80 by 24 if it does not say.
+func sizeOf(f *os.File) (columns, rows int) {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 || size.Row == 0 {
+		return 80, 24
+	}
+	return int(size.Col), int(size.Row)
+}
+
+// quiet keeps what is typed from the picture, where there is one, until the function that it returns is
+// called. Ctrl-C works as ever.
+func (v *view) quiet() func() {
+	stdin := int(os.Stdin.Fd())
+	before, err := unix.IoctlGetTermios(stdin, unix.TCGETS)
+	if err != nil || v.size == nil {
+		return func() {}
+	}
+	now := *before
+	now.Lflag &^= unix.ECHO | unix.ICANON
+	_ = unix.IoctlSetTermios(stdin, unix.TCSETS, &now) // else it is echoed
+	return func() { _ = unix.IoctlSetTermios(stdin, unix.TCSETS, before) }
 }
 
 // note shows one line that stays.
@@ -69,7 +95,7 @@ func (v *view) event(r *replica, e event) {
 	case eventDiffered:
 		v.note("%s", e.Text)
 	case eventCommitted:
-		if v.fd < 0 && e.Step >= v.told+plainEvery { // bars show it
+		if v.size == nil && e.Step >= v.told+plainEvery { // bars show it
 			v.told = e.Step
 			v.note("step %d: loss %.4f", e.Step, e.Loss)
 		}
@@ -78,32 +104,57 @@ func (v *view) event(r *replica, e event) {
 	}
 }
 
-// shortNames cuts the UUIDs off.
+// shortNames cuts the UUIDs off, and has replica-2 before replica-10.
 func shortNames(ids []string) []string {
 	out := make([]string, len(ids))
 	for i, id := range ids {
 		out[i], _, _ = strings.Cut(id, ":")
 	}
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
 	return out
 }
 
 // draw shows where everybody is.
 func (v *view) draw(d *demo) {
-	if v.fd < 0 {
+	if v.size == nil {
 		return
 	}
-	picture := v.picture(d)
+	columns, rows := v.size()
+	picture := clip(v.picture(d), columns, rows)
 	v.wipe()
 	fmt.Fprint(v.w, strings.Join(picture, "\n")+"\n")
-	v.drawn = len(picture)
+	for _, line := range picture {
+		v.drawn = append(v.drawn, utf8.RuneCountInString(line))
+	}
 }
 
-// wipe takes the picture off the screen: cursor up, erase to the end.
+// wipe takes the picture off the screen: to the first column, cursor up, erase to the end. A terminal that has
+// become narrower since has lines that go over several rows.
 func (v *view) wipe() {
-	if v.drawn > 0 {
-		fmt.Fprintf(v.w, "\x1b[%dA\x1b[J", v.drawn)
-		v.drawn = 0
+	if len(v.drawn) == 0 {
+		return
 	}
+	columns, _ := v.size()
+	up := 0
+	for _, length := range v.drawn {
+		up += max((length+columns-1)/columns, 1)
+	}
+	fmt.Fprintf(v.w, "\r\x1b[%dA\x1b[J", up)
+	v.drawn = v.drawn[:0]
+}
+
+// clip makes a picture fit: lines that wrap, or are above the screen's top, would not be wiped.
+func clip(picture []string, columns, rows int) []string {
+	if most := max(rows-1, 1); len(picture) > most {
+		more := len(picture) - most + 1
+		picture = append(picture[:most-1], fmt.Sprintf("… and %d more", more))
+	}
+	for i, line := range picture {
+		if cells := []rune(line); len(cells) > columns {
+			picture[i] = string(cells[:columns])
+		}
+	}
+	return picture
 }
 
 func (v *view) picture(d *demo) []string {
@@ -118,21 +169,5 @@ func (v *view) picture(d *demo) []string {
 		bar := strings.Repeat("█", full) + strings.Repeat("░", barCells-full)
 		lines = append(lines, fmt.Sprintf("%-11s%s %6d  loss %.4f  %s", r.name, bar, r.step, r.loss, r.phase))
 	}
-	width := v.width()
-	for i, line := range printable.Lines(lines) {
-		lines[i] = line
-		if cells := []rune(line); len(cells) > width {
-			lines[i] = string(cells[:width]) // a line that wraps would not be wiped whole
-		}
-	}
-	return lines
-}
-
-// width is that of the terminal.
-func (v *view) width() int {
-	size, err := unix.IoctlGetWinsize(v.fd, unix.TIOCGWINSZ)
-	if err != nil || size.Col == 0 {
-		return 80
-	}
-	return int(size.Col)
+	return printable.Lines(lines)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -74,7 +75,12 @@ func asWorker(play func(context.Context, part) error) func(context.Context, spaw
 	return func(ctx context.Context, w spawn.Worker) (err error) {
 		p := part{index: w.Rank, out: &emitter{w: os.Stdout}}
 		defer func() {
-			if err != nil && ctx.Err() == nil {
+			switch {
+			case err == nil || ctx.Err() != nil:
+			case errors.Is(err, manager.ErrDrained) || errors.Is(err, manager.ErrEvicted):
+				p.out.emit(event{Kind: eventLeft, Text: err.Error()})
+				err = nil
+			default:
 				p.out.emit(event{Kind: eventFailed, Text: err.Error()})
 			}
 		}()
@@ -172,6 +178,7 @@ func train(ctx context.Context, a part) error {
 		HealTimeout: demoHealTimeout,
 		Backend:     backend,
 		OnEvent:     func(e manager.Event) { tell(a.out, e) },
+		OnKill:      func(string) { die() },
 		Log:         a.log,
 	})
 	if err != nil {
@@ -193,6 +200,9 @@ func train(ctx context.Context, a part) error {
 	}
 	return err
 }
+
+// die ends this process as an operator wants it, who kills a replica by the page or the tool: at once.
+func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) } // no process lacks the right
 
 // trainInPython becomes a trainer of the package skerry, which tells what happens as any worker does.
 func trainInPython(_ context.Context, a part) error {

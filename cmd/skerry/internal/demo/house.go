@@ -105,7 +105,7 @@ func (d *demo) takeHouse(h *house, e event) {
 }
 
 // killLeader sends SIGKILL to the lighthouse that leads and starts it again at
-// once, with its data. False means that nobody is known to lead.
+// once, with its data. False means that no server is known to lead.
 func (d *demo) killLeader() bool {
 	h := d.leader
 	if h == nil {

@@ -45,7 +45,7 @@ func newLedger() *ledger {
 	}
 }
 
-// steps is the highest step that anybody committed.
+// steps is the highest step that a replica committed.
 func (l *ledger) steps() int64 { return l.lastStep }
 
 // take notes an event of r.

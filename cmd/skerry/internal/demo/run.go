@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// stepLimit is how long nobody may commit a step before the demo gives
+	// stepLimit is how long no replica may commit a step before the demo gives
 	// up. It is longer than every timeout of a trainer.
 	stepLimit = 60 * time.Second
 	// endTime is how long workers get to end by themselves.
@@ -36,10 +36,10 @@ type worker struct {
 	name       string
 	index      int // among those of its kind
 	generation int // starts so far
-	ends       int // in a row that nobody ordered, without a step between
+	ends       int // in a row that the demo did not order, without a step between
 	proc       *spawn.Process
 	take       func(event)                     // of this incarnation
-	ended      func(at int64, why error) error // by itself, or by somebody else than the demo
+	ended      func(at int64, why error) error // not by the demo
 }
 
 // message is what a worker said, or that it ended.
@@ -65,7 +65,7 @@ type demo struct {
 	ledger   *ledger
 	rng      *rand.Rand
 	inbox    chan message
-	over     chan struct{} // closed when nobody reads inbox any more
+	over     chan struct{} // closed when inbox is read no more
 	wg       sync.WaitGroup
 	houses   []*house
 	address  string // of the first lighthouse, and its dashboard
@@ -76,7 +76,7 @@ type demo struct {
 	nextKill  int64 // the step after which the next victim dies; 0: never
 	nextHouse int64 // the step after which the leading lighthouse dies; 0: never
 	killAt    *time.Timer
-	postponed bool // a kill came when nobody could be spared: it is due as soon as somebody can
+	postponed bool // a kill came when no replica could be spared: it is due as soon as one can
 }
 
 // replica is one trainer.
@@ -249,7 +249,7 @@ func (d *demo) spawn(kind string, w *worker, a workerArgs) error {
 	return nil
 }
 
-// send puts m into the inbox, unless nobody reads any more.
+// send puts m into the inbox, unless it is read no more.
 func (d *demo) send(m message) {
 	select {
 	case d.inbox <- m:
@@ -304,7 +304,7 @@ func (d *demo) take(m message) error {
 	return nil
 }
 
-// replicaEnded gets over a replica that somebody else than the demo has ended: as over one of
+// replicaEnded gets over a replica that the demo did not end: as over one of
 // its own victims, unless an operator has it away.
 func (d *demo) replicaEnded(r *replica, at int64, why error) error {
 	if r.left != "" {

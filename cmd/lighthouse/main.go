@@ -36,18 +36,21 @@ func main() {
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// execute is main without the process: it returns the exit status, 0 or 1. An
+// execute is main without the process: it returns the exit status. An
 // error is one line, whatever it is made of.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd := newCommand()
 	cmd.SetArgs(args)
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
-	if err := cmd.ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(stderr, "lighthouse: %s\n", printable.Line(strings.ReplaceAll(err.Error(), "\n", "; ")))
-		return 1
+	err := cli.Find(cmd, args)
+	if err == nil {
+		err = cmd.ExecuteContext(ctx)
 	}
-	return 0
+	if err != nil {
+		fmt.Fprintf(stderr, "lighthouse: %s\n", printable.Line(strings.ReplaceAll(err.Error(), "\n", "; ")))
+	}
+	return cli.StatusOf(err)
 }
 
 // options are the flags.
@@ -62,20 +65,17 @@ type options struct {
 func newCommand() *cobra.Command {
 	o := &options{cfg: lighthouse.DefaultConfig()}
 	cmd := &cobra.Command{
-		Use:           "lighthouse",
-		Short:         "Serves quorums to fault-tolerant training jobs",
-		Version:       version(),
-		Args:          cli.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Use:     "lighthouse",
+		Short:   "Serves quorums to fault-tolerant training jobs",
+		Version: version(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), o, cmd.Flags(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.CompletionOptions.DisableDefaultCmd = true
 	o.add(cmd.Flags())
 	cmd.AddCommand(newCACommand())
 	cmd.AddCommand(newClusterCommands()...)
+	cli.Strict(cmd)
 	return cmd
 }
 

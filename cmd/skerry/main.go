@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/demo"
 	"github.com/skerry-ft/skerry/internal/printable"
@@ -50,31 +51,31 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	err := cli.Find(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	switch {
 	case err == nil:
 		return 0
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "skerry: interrupted")
-		return 130 // 128 + SIGINT, as shells say it
+		return cli.StatusInterrupted
 	}
 	fmt.Fprintf(stderr, "skerry: %s\n", printable.Text(err.Error()))
-	return 1
+	return cli.StatusOf(err)
 }
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "skerry",
-		Short:         "Fault-tolerant, resizable process groups for training",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Version:       version(),
-		Args:          cobra.NoArgs, // what is no flag is a command that there is not
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "skerry",
+		Short:   "Fault-tolerant, resizable process groups for training",
+		Version: version(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(newReplicaCommands()...)
 	root.AddCommand(demo.Command(), newStatusCommand(), newWhyCommand(), newJobsCommand(), newJobCommand(), newBenchCommand(), newSimCommand(), newTraceCommand(), newTorchftManagerCommand(), newTorchftProxyCommand(), newStoreCommand(), newTokenCommand(), newVersionCommand())
+	cli.Strict(root)
 	return root
 }

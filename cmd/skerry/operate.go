@@ -118,8 +118,6 @@ func newJobCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "job",
 		Short: "Change a job's rules while it runs, or delete a job that nobody uses",
-		Args:  cli.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newJobConfigCommand(), newJobDeleteCommand())
 	return cmd

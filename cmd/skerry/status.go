@@ -24,6 +24,8 @@ import (
 const (
 	// envLighthouse names the lighthouse when no flag does.
 	envLighthouse = "SKERRY_LIGHTHOUSE"
+	// maxReason bounds what is read of an answer that is no status.
+	maxReason = 1 << 10
 	// maxStatusBytes bounds what a lighthouse may answer.
 	maxStatusBytes = 64 << 20
 	// statusTimeout bounds the whole question.
@@ -45,16 +47,22 @@ func newStatusCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", printable.JSON(bytes.TrimSpace(body)))
-				return err
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", printable.JSON(bytes.TrimSpace(body)))
+			} else {
+				err = printStatus(cmd.OutOrStdout(), st)
 			}
-			return printStatus(cmd.OutOrStdout(), st)
+			if err == nil && !st.Leads && st.Leader == "" {
+				err = cli.WithStatus(cli.StatusNoLeader, errNoLeader)
+			}
+			return err
 		},
 	}
 	l.add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the lighthouse's own JSON")
 	return cmd
 }
+
+var errNoLeader = errors.New("no lighthouse server leads; quorums that stand go on, and none changes until a majority of the servers is there")
 
 // fetchStatus reads /status.json of the lighthouse at addr.
 func fetchStatus(ctx context.Context, g *guard.Guard, addr string) ([]byte, error) {
@@ -82,13 +90,23 @@ func fetchStatus(ctx context.Context, g *guard.Guard, addr string) ([]byte, erro
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("lighthouse %s answers %s", addr, resp.Status)
+		return nil, fmt.Errorf("lighthouse %s answers %s%s", addr, resp.Status, reason(resp.Body))
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatusBytes))
 	if err != nil {
 		return nil, fmt.Errorf("lighthouse %s broke off its answer: %w", addr, networkCause(err))
 	}
 	return body, nil
+}
+
+// reason is what an answer that is no status says of why, behind ": ".
+func reason(body io.Reader) string {
+	text, _ := io.ReadAll(io.LimitReader(body, maxReason)) // what came of it is said
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	if line == "" {
+		return ""
+	}
+	return ": " + line
 }
 
 // networkCause takes off what repeats the address and the URL.
@@ -118,7 +136,7 @@ func printStatus(w io.Writer, s lighthouse.Status) error {
 	if s.CertificateWarning != "" {
 		fmt.Fprintln(w, printable.Line(s.CertificateWarning))
 	}
-	if len(s.Jobs) == 0 {
+	if len(s.Jobs) == 0 && role != "knows no leader" { // who does not lead knows none
 		fmt.Fprintln(w, "no jobs")
 	}
 	for _, j := range s.Jobs {

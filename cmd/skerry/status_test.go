@@ -90,8 +90,12 @@ func TestStatusSaysWhoWasAsked(t *testing.T) {
 		`{"addr":"a:1","leads":false,"leader":"a:1","term":2}`: "lighthouse a:1 leads in term 2 (the server that was asked follows),",
 		`{"addr":"b:1"}`: "lighthouse b:1 knows no leader,",
 	} {
-		if _, stdout, stderr := skerry("status", "--lighthouse", serveStatus(t, http.StatusOK, body)); !strings.HasPrefix(stdout, want) {
+		status, stdout, stderr := skerry("status", "--lighthouse", serveStatus(t, http.StatusOK, body))
+		if !strings.HasPrefix(stdout, want) {
 			t.Errorf("%s: %q %q, want %q", body, stdout, stderr, want)
+		}
+		if led := !strings.Contains(want, "no leader"); led != (status == 0) || !led && (status != 3 || !strings.Contains(stderr, "no lighthouse server leads") || strings.Contains(stdout, "no jobs")) {
+			t.Errorf("%s: status %d, %q, %q", body, status, stdout, stderr)
 		}
 	}
 }
@@ -108,7 +112,11 @@ func TestStatusErrors(t *testing.T) {
 			t.Errorf("status of %q: %d %q %q, want %q", c.addr, status, stdout, stderr, c.want)
 		}
 	}
-	addr := serveStatus(t, http.StatusTeapot, "")
+	addr := serveStatus(t, http.StatusBadRequest, "this port speaks TLS: use https://\n<html>")
+	if status, _, stderr := skerry("status", "--lighthouse", addr); status == 0 || !strings.HasSuffix(stderr, "answers 400 Bad Request: this port speaks TLS: use https://\n") {
+		t.Errorf("status %d %q", status, stderr)
+	}
+	addr = serveStatus(t, http.StatusTeapot, "")
 	if status, _, stderr := skerry("status", "--lighthouse", addr); status == 0 || !strings.Contains(stderr, "answers 418") {
 		t.Errorf("status %d %q", status, stderr)
 	}

@@ -12,14 +12,11 @@ import (
 
 // NoArgs refuses arguments of a command that takes none; cobra's own would call
 // them commands.
-func NoArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
+func NoArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("unexpected argument %q, want flags only", args[0])
 	}
-	if cmd.HasSubCommands() {
-		return fmt.Errorf("unexpected argument %q, want flags, or a command (see --help)", args[0])
-	}
-	return fmt.Errorf("unexpected argument %q, want flags only", args[0])
+	return nil
 }
 
 // IsTerminal tells whether a person reads w.

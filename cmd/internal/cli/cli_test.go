@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,17 +13,52 @@ import (
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 )
 
-func TestNoArgs(t *testing.T) {
+// tree is a root with a command of each kind.
+func tree() *cobra.Command {
+	root := &cobra.Command{Use: "root", RunE: func(*cobra.Command, []string) error { return nil }}
+	run := func(*cobra.Command, []string) error { return errors.New("failed") }
+	group := &cobra.Command{Use: "group"}
+	group.AddCommand(&cobra.Command{Use: "config NAME", Args: cobra.ExactArgs(1), RunE: run})
+	root.AddCommand(&cobra.Command{Use: "status", Args: cli.NoArgs, RunE: run}, group)
+	cli.Strict(root)
+	return root
+}
+
+func TestStrict(t *testing.T) {
 	t.Parallel()
-	leaf, parent := &cobra.Command{Use: "leaf", Run: func(*cobra.Command, []string) {}}, &cobra.Command{Use: "parent"}
-	parent.AddCommand(leaf)
-	if err := cli.NoArgs(leaf, nil); err != nil {
-		t.Error(err)
-	}
-	for cmd, want := range map[*cobra.Command]string{leaf: `"x", want flags only`, parent: `"x", want flags, or a command`} {
-		if err := cli.NoArgs(cmd, []string{"x"}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", cmd.Use, err, want)
+	for args, want := range map[string]struct {
+		status int
+		said   string
+	}{
+		"":                 {0, ""},
+		"--help":           {0, ""},
+		"help status":      {0, ""},
+		"group":            {0, ""},
+		"status":           {cli.StatusFailed, "failed"},
+		"status x":         {cli.StatusUsage, `unexpected argument "x", want flags only`},
+		"status --x":       {cli.StatusUsage, "unknown flag: --x"},
+		"statsu":           {cli.StatusUsage, `unknown command "statsu" for "root", did you mean status?`},
+		"wholly --help":    {cli.StatusUsage, `unknown command "wholly" for "root"`},
+		"help statsu":      {cli.StatusUsage, `unknown command "statsu" for "root", did you mean status?`},
+		"help group confg": {cli.StatusUsage, `unknown command "confg" for "root group", did you mean config?`},
+		"group confg":      {cli.StatusUsage, `unknown command "confg" for "root group", did you mean config?`},
+		"group config":     {cli.StatusUsage, "accepts 1 arg(s), received 0"},
+		"group config a":   {cli.StatusFailed, "failed"},
+		"completion":       {cli.StatusUsage, `unknown command "completion"`},
+	} {
+		root := tree()
+		root.SetOut(&bytes.Buffer{})
+		root.SetArgs(strings.Fields(args))
+		err := cli.Find(root, strings.Fields(args))
+		if err == nil {
+			err = root.Execute()
 		}
+		if got := cli.StatusOf(err); got != want.status || err != nil && !strings.Contains(err.Error(), want.said) {
+			t.Errorf("%q: status %d, %v; want %d, %s", args, got, err, want.status, want.said)
+		}
+	}
+	if cli.WithStatus(3, nil) != nil || !errors.Is(cli.WithStatus(3, os.ErrClosed), os.ErrClosed) {
+		t.Error("no error has a status, or an error is hidden by it")
 	}
 }
 

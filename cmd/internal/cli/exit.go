@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit statuses of all commands.
+const (
+	StatusFailed      = 1
+	StatusUsage       = 2   // the command line cannot be right
+	StatusNoLeader    = 3   // lighthouse servers answer, and none leads
+	StatusInterrupted = 130 // 128 + SIGINT, as shells say it
+)
+
+// exitError is an error that ends the command with a status of its own.
+type exitError struct {
+	error
+
+	status int
+}
+
+func (e exitError) Unwrap() error { return e.error }
+
+// WithStatus is err, nil if it is, with the exit status that it ends a command with.
+func WithStatus(status int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return exitError{err, status}
+}
+
+// StatusOf is the exit status of a command that ended with err.
+func StatusOf(err error) int {
+	if err == nil {
+		return 0
+	}
+	if e, ok := errors.AsType[exitError](err); ok {
+		return e.status
+	}
+	return StatusFailed
+}
+
+// Strict makes a root command, whose other commands have been added, answer what it does not know with
+// one line, a suggestion if there is one, and StatusUsage: unknown commands, also of help, unknown
+// flags, and arguments that a command does not take.
+func Strict(root *cobra.Command) {
+	root.SilenceUsage, root.SilenceErrors = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.Args = nil // cobra's own check of a root knows what a command could have been meant
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return WithStatus(StatusUsage, err) })
+	root.SetHelpCommand(helpCommand(root))
+	root.InitDefaultHelpCmd()
+	usageArgs(root)
+}
+
+// Find is the usage error of args that name a command that there is not, or nil.
+func Find(root *cobra.Command, args []string) error {
+	cmd, rest, err := root.Find(args)
+	if err == nil {
+		return nil
+	}
+	i := slices.IndexFunc(rest, func(s string) bool { return !strings.HasPrefix(s, "-") })
+	if i < 0 {
+		return WithStatus(StatusUsage, err)
+	}
+	return unknown(cmd, rest[i])
+}
+
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := Find(root, args); err != nil {
+				return err
+			}
+			cmd, rest, _ := root.Find(args) // as above
+			if len(rest) > 0 {
+				return unknown(cmd, rest[0])
+			}
+			return cmd.Help()
+		},
+	}
+}
+
+// unknown says that cmd has no command of a name, and which might be meant.
+func unknown(cmd *cobra.Command, name string) error {
+	text := fmt.Sprintf("unknown command %q for %q", name, cmd.CommandPath())
+	if meant := cmd.SuggestionsFor(name); len(meant) > 0 {
+		text += ", did you mean " + strings.Join(meant, " or ") + "?"
+	}
+	return WithStatus(StatusUsage, errors.New(text))
+}
+
+// usageArgs makes a usage error of each argument that a command does not take.
+func usageArgs(cmd *cobra.Command) {
+	cmd.SuggestionsMinimumDistance = 2 // typos in a name
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error { return WithStatus(StatusUsage, check(cmd, args)) }
+	}
+	if !cmd.Runnable() { // but for its commands
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return unknown(cmd, args[0])
+			}
+			return cmd.Help()
+		}
+	}
+	for _, c := range cmd.Commands() {
+		usageArgs(c)
+	}
+}

@@ -59,7 +59,7 @@ func (c Config) Validate() error {
 // validateHub checks what only group rank 0 uses.
 func (c Config) validateHub(l *problems.List) {
 	if most := wire.MaxReplicaIDBytes - uuidSuffixBytes; c.ReplicaID == "" || len(c.ReplicaID) > most {
-		l.Want(c.ReplicaID != "", "ReplicaID", "", "this replica group's name")
+		l.Want(c.ReplicaID != "", "ReplicaID", "", "this replica group's name (REPLICA_GROUP_ID)")
 		l.Short("ReplicaID", len(c.ReplicaID), most)
 	} else {
 		_, err := wire.CheckReplicaID(c.ReplicaID)

@@ -81,16 +81,15 @@ func openBell(f *os.File, name string) (*os.File, error) {
 	var inner error
 	err = raw.Control(func(fd uintptr) {
 		path := fmt.Sprintf("/proc/self/fd/%d", fd)
-		if to, err := os.Readlink(path); err != nil || !strings.HasPrefix(to, "pipe:[") {
+		to, err := os.Readlink(path)
+		if inner = err; err == nil && !strings.HasPrefix(to, "pipe:[") {
 			inner = fmt.Errorf("%w: bell is %q", ErrCorrupt, to)
-			return
-		}
-		if own, inner = unix.Open(path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); inner != nil {
-			inner = fmt.Errorf("open a %s: %w", name, inner)
+		} else if err == nil {
+			own, inner = unix.Open(path, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		}
 	})
 	if err := errors.Join(err, inner); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open a %s by /proc: %w", name, err)
 	}
 	return os.NewFile(uintptr(own), name), nil
 }

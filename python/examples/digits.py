@@ -6,6 +6,7 @@
 """
 
 import argparse
+import ctypes
 import gzip
 import hashlib
 import os
@@ -99,9 +100,9 @@ def sha(model, adam):
     """What the parameters and Adam's moments are: the same on all replicas after each step."""
     h = hashlib.sha256()
     for p in model.parameters():
-        h.update(p.detach().numpy().tobytes())
+        h.update(ctypes.string_at(p.data_ptr(), p.nbytes))
         for t in adam.state.get(p, {}).values():
-            h.update(t.numpy().tobytes())
+            h.update(ctypes.string_at(t.data_ptr(), t.nbytes))
     return h.hexdigest()[:12]
 
 

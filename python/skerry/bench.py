@@ -13,6 +13,7 @@ Each prints a row as a line of JSON: {"op", "impl", "n", …, "took_ms": [each s
 """
 
 import argparse
+import ctypes
 import hashlib
 import json
 import os
@@ -101,7 +102,8 @@ def steps(rank, model, optimizer, numbers):
 def digest(model):
     h = hashlib.sha256()
     for p in model.parameters():
-        h.update(getattr(p, "full_tensor", lambda p=p: p)().detach().numpy().tobytes())
+        whole = getattr(p, "full_tensor", lambda p=p: p)().contiguous()
+        h.update(ctypes.string_at(whole.data_ptr(), whole.nbytes))
     return h.hexdigest()
 
 

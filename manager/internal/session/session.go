@@ -521,7 +521,7 @@ func (s *Session) OutOfReach(d time.Duration) error {
 	if s.mu.everOpened || tried < d {
 		return nil
 	}
-	return fmt.Errorf("%w: tried %s for %v: %s: start one with cmd/lighthouse, or correct Config.Lighthouse",
+	return fmt.Errorf("%w: tried %s for %v: %s: start a lighthouse there, or correct Config.Lighthouse (SKERRY_LIGHTHOUSE)",
 		final.ErrUnreachable, strings.Join(s.mu.servers.all(), ", "), tried.Round(time.Millisecond), dialText(s.mu.lastErr))
 }
 

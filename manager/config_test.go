@@ -1,10 +1,12 @@
 package manager
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -184,4 +186,25 @@ func TestMisuse(t *testing.T) {
 	if err := m.Run(t.Context()); err == nil {
 		t.Error("Run after Close is accepted")
 	}
+}
+
+// TestRunIsForgotten: StartQuorum says so, in the end; a Run that comes late is waited for.
+func TestRunIsForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, err := New(Config{ReplicaID: "a", Lighthouse: []string{"127.0.0.1:1"}, Backend: pgtest.NewMemory().Backend()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close() //nolint:errcheck // it never ran
+		began := time.Now()
+		if err := m.StartQuorum(t.Context()); !errors.Is(err, ErrNotRunning) || time.Since(began) != m.timeouts.Connect {
+			t.Errorf("%v after %v, want ErrNotRunning after %v", err, time.Since(began), m.timeouts.Connect)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := m.StartQuorum(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want the end of ctx", err)
+		}
+	})
 }

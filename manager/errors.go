@@ -50,6 +50,9 @@ var (
 	// and no ShouldCommit ended it. It has ended now, discarded: go on with
 	// StartQuorum.
 	ErrStepOpen = errors.New("manager: StartQuorum without ShouldCommit")
+	// ErrNotRunning is returned by StartQuorum if Run is not called within Timeouts.Connect: each
+	// Manager wants a `go m.Run(ctx)` before its first step.
+	ErrNotRunning = errors.New("manager: Run has not been called: `go m.Run(ctx)` before the first step")
 	// ErrClosed is returned by calls after Close, and after Run has ended.
 	ErrClosed = final.ErrClosed
 )

@@ -2,6 +2,7 @@ package manager_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -69,4 +70,21 @@ func nobody() string {
 	}
 	defer ln.Close()
 	return ln.Addr().String()
+}
+
+// Run works beside the training loop; without it no step begins.
+func ExampleManager_Run() {
+	m, err := manager.New(manager.Config{
+		ReplicaID:   "replica-0",
+		Lighthouse:  []string{"127.0.0.1:29510"},
+		StepTimeout: 300 * time.Millisecond, // so that this example ends soon
+		Backend:     tcp.New(tcp.Options{}),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	err = m.StartQuorum(context.Background()) // and `go m.Run(ctx)` is forgotten
+	fmt.Println(errors.Is(err, manager.ErrNotRunning))
+	// Output: true
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/store"
@@ -29,6 +30,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		return errors.Join(errors.New("manager: Run was called before, or after Close"), err)
 	}
 	m.mu.life.cancel, m.mu.life.stopped = cancel, stopped
+	m.mu.Broadcast()
 	m.mu.life.points = failpoint.From(ctx)
 	m.mu.Unlock()
 	defer close(stopped)
@@ -57,6 +59,16 @@ func (m *Manager) Run(ctx context.Context) error {
 		return closed
 	}
 	return errors.Join(cause, closed)
+}
+
+// awaitRun waits for Run, or the end, as long as it may take to find a lighthouse.
+func (m *Manager) awaitRun(ctx context.Context) error {
+	begun := func() bool { return m.mu.life.stopped != nil || m.mu.life.closing || m.mu.final != nil }
+	err := m.mu.Await(ctx, m.timeouts.Connect, begun)
+	if errors.Is(err, monitor.ErrTimeout) {
+		return ErrNotRunning
+	}
+	return err
 }
 
 // closeParts releases what New took, in this order: the group, so that pending

@@ -36,10 +36,13 @@ func (m *Manager) StartQuorum(ctx context.Context) error {
 // ctx has ended, and returns ErrStepOpen; the next call begins a step.
 //
 // It blocks on Run having been called, then as said above; ctx ends it. Errors:
-// ErrStepOpen, ErrDrained, ErrEvicted, ErrRefused, ErrAstray, ErrRankLost, ErrDiffered, ErrMaxRetries,
+// ErrNotRunning, ErrStepOpen, ErrDrained, ErrEvicted, ErrRefused, ErrAstray, ErrRankLost, ErrDiffered, ErrMaxRetries,
 // ErrStateLost, ErrUnreachable, ErrClosed, *safetensors.MismatchError, what a load callback returned, ctx's cause.
 func (m *Manager) StartQuorumWith(ctx context.Context, o StartOptions) error {
 	defer m.enter()()
+	if err := m.awaitRun(ctx); err != nil {
+		return err
+	}
 	m.lend()
 	if err := m.startQuorum(ctx, o); err != nil {
 		m.comparison.End() // of an attempt that was begun before

@@ -37,6 +37,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -98,7 +99,7 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 		Advertise:      o.advertise,
 		ReplicaID:      fmt.Sprintf("replica-%d", o.digits.Shard.Index),
 		GroupWorldSize: 1,
-		Lighthouse:     []string{o.lighthouse},
+		Lighthouse:     o.lighthouse,
 		StepTimeout:    o.stepTimeout,
 		OnEvent:        tell.event,
 		OnKill:         func(reason string) { die(stderr, reason) },
@@ -106,6 +107,9 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 	}
 	if err := cfg.FromEnv(); err != nil {
 		return err
+	}
+	if cfg.Lighthouse == nil {
+		cfg.Lighthouse = []string{defaultLighthouse}
 	}
 	k, err := openKeeper(o.keep, tell, log)
 	if err != nil {
@@ -131,7 +135,7 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 	if err != nil {
 		return errors.Join(err, m.Close())
 	}
-	tell.line("%s looks for the lighthouse at %s", m.ReplicaID(), o.lighthouse)
+	tell.line("%s looks for the lighthouse at %s", m.ReplicaID(), strings.Join(cfg.Lighthouse, ","))
 	g, ctx := errgroup.WithContext(context.Background())
 	work, stop := context.WithCancel(ctx)
 	g.Go(func() error { return m.Run(ctx) })

@@ -92,6 +92,26 @@ func TestLighthouseUnreachable(t *testing.T) {
 	}
 }
 
+// TestLighthouseOfTheEnvironment: without the flag it is the variable's, and this host's without that.
+func TestLighthouseOfTheEnvironment(t *testing.T) {
+	addr := portlease.ForTest(t, 1)[0]
+	for _, c := range []struct {
+		variable, want string
+		args           []string
+	}{
+		{addr, addr, nil},
+		{"127.0.0.1:1", addr, []string{"-lighthouse", addr}},
+		{"", defaultLighthouse, nil},
+	} {
+		t.Setenv("SKERRY_LIGHTHOUSE", c.variable)
+		var stdout, stderr bytes.Buffer
+		run(nil, append(c.args, "-step-timeout=1s"), &stdout, &stderr)
+		if !strings.Contains(stdout.String(), "looks for the lighthouse at "+c.want) {
+			t.Errorf("%+v: said %q %q", c, &stdout, &stderr)
+		}
+	}
+}
+
 // stays has a trainer that has had its steps stay for those who are late, until it is told
 // to leave.
 const stays = "-linger=1h"

@@ -13,10 +13,13 @@ import (
 	"github.com/skerry-ft/skerry/examples/digits"
 )
 
+// defaultLighthouse is where a lighthouse on this host is that has no other address.
+const defaultLighthouse = "127.0.0.1:29510"
+
 // options are the flags.
 type options struct {
 	digits      digits.Config
-	lighthouse  string
+	lighthouse  []string // nil: the environment's, or defaultLighthouse
 	listen      string
 	advertise   string
 	open        bool
@@ -37,7 +40,10 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	c := &o.digits
 	f := flag.NewFlagSet("trainer", flag.ContinueOnError)
 	f.SetOutput(io.Discard) // it would print errors with the whole help
-	f.StringVar(&o.lighthouse, "lighthouse", "127.0.0.1:29510", "addresses of lighthouse servers, host:port, a,b,c; one that answers is enough")
+	f.Func("lighthouse", "addresses of lighthouse servers, host:port, a,b,c; one that answers is enough; unless set, SKERRY_LIGHTHOUSE's, or "+defaultLighthouse, func(text string) error {
+		o.lighthouse = []string{text}
+		return nil
+	})
 	f.StringVar(&o.listen, "listen", "", "address for peers, host:port; empty: that from which the lighthouse is reached, or SKERRY_LISTEN")
 	f.StringVar(&o.advertise, "advertise", "", "host that peers dial; empty: that of -listen, or SKERRY_ADVERTISE")
 	f.BoolVar(&o.open, "open", false, "serve whoever comes, where other hosts reach this one and nothing guards it; or SKERRY_OPEN=1")

@@ -105,7 +105,7 @@ func TestLighthouseOfTheEnvironment(t *testing.T) {
 	} {
 		t.Setenv("SKERRY_LIGHTHOUSE", c.variable)
 		var stdout, stderr bytes.Buffer
-		run(nil, append(c.args, "-step-timeout=1s"), &stdout, &stderr)
+		run(nil, append(c.args, "-step-timeout=1s", "-steps=1", "-linger=0s"), &stdout, &stderr)
 		if !strings.Contains(stdout.String(), "looks for the lighthouse at "+c.want) {
 			t.Errorf("%+v: said %q %q", c, &stdout, &stderr)
 		}

@@ -11,7 +11,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from skerry import _lib, _ops
+from skerry import _lib, _ops, _profile
 from skerry._work import Futures, Work, microseconds
 
 MINUTE = timedelta(seconds=60)
@@ -159,11 +159,15 @@ class Group(dist.ProcessGroup):
         with self._lock:
             self._works.pop(id(work), None)
 
-    def _do(self, kind, ins, outs, result, opts=None, **fields):
+    def _do(self, kind, ins, outs, result, opts=None, seen=(), name="", **fields):
+        """Starts an operation. seen and name: what a profiler is told of it, if that is not what goes in, and the
+        name of its kind; seen is None: nothing."""
         timeout = microseconds(getattr(opts, "timeout", None)) or microseconds(self._timeout) or 0
         ins, outs = tuple(ins), tuple(outs)
         op = _ops.encode(kind, ins, outs, timeout_us=timeout, **fields)
         blocking = opts is not None and not getattr(opts, "asyncOp", True)
+        if seen is not None and (begun := _profile.begin(kind, seen or ins or outs, name)) is not None:
+            return Work(self, (ins, outs), result)._run(_lib.submit, op)._seen(begun)
         return Work(self, (ins, outs), result)._run(_lib.run if blocking else _lib.submit, op)
 
     def _all(self, works, result):
@@ -192,7 +196,10 @@ class Group(dist.ProcessGroup):
         return self._do(_ops.ALL_GATHER, [input], [output], output, opts, flat=True)
 
     def allgather_coalesced(self, outputs, inputs, opts=None):
-        works = [self._do(_ops.ALL_GATHER, [i], [row[at] for row in outputs], outputs) for at, i in enumerate(inputs)]
+        seen = [None] * (len(inputs) - 1) + [inputs]  # the last is all to a profiler
+        works = [
+            self._do(_ops.ALL_GATHER, [i], [row[at] for row in outputs], outputs, seen=seen[at]) for at, i in enumerate(inputs)
+        ]
         return self._all(works, outputs)
 
     def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
@@ -235,7 +242,7 @@ class Group(dist.ProcessGroup):
         return self._do(_ops.RECV, (), tensors, tensors, peer=src, tag=tag)
 
     def recv_anysource(self, tensors, tag=0):
-        return self._do(_ops.RECV, (), tensors, tensors, peer=-1, tag=tag)
+        return self._do(_ops.RECV, (), tensors, tensors, name="recvAnySource", peer=-1, tag=tag)
 
 
     # torch 2.14's names of some of them.
@@ -294,6 +301,8 @@ def monitored_barrier(group=None, timeout=MINUTE):
     """A barrier that names the ranks that did not come: torch's own takes no group but Gloo's."""
     group = group or dist.group.WORLD
     rank, size = dist.get_rank(group), dist.get_world_size(group)
+    if rank < 0:
+        return  # not a member
     word = torch.zeros(1, dtype=torch.uint8)
     ranks = [dist.get_global_rank(group, r) for r in range(size)]
     if rank != 0:

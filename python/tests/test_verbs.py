@@ -126,6 +126,7 @@ def messages(rank, size):
 def groups(rank, size):
     low = dist.new_group(list(range(2)))
     own = [dist.new_group([r]) for r in range(size)][rank]
+    skerry.monitored_barrier(low)
     if rank < 2:
         x = given(rank)
         dist.all_reduce(x, group=low)
@@ -187,12 +188,33 @@ def futures(rank, size):
         assert [w.wait() for w in waits] == [2.0 * i for i in range(30)]
 
 
+def profiles(rank, size):
+    """A profiler sees each operation once, with its shapes, and as one that ends in another thread."""
+    x, rows = torch.ones(2, 3), [torch.empty(2, 3) for _ in range(size)]
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as seen:
+        dist.all_reduce(x)
+        works = [dist.all_reduce(x, async_op=True) for _ in range(3)]
+        called = works[-1].get_future().then(lambda f: f.value()[0].sum().item())
+        for work in works:
+            work.wait()
+        dist.all_gather(rows, x)
+        other = dist.isend(x, 1 - rank) if rank == 0 else dist.irecv(x, 1 - rank)
+        other.wait()
+        with pytest.raises(ValueError, match="contiguous"):
+            dist.all_reduce(torch.ones(4, 4)[:, :2])
+    assert called.wait() == 6 * size**4
+    names = [e.name for e in seen.events() if e.name.startswith("skerry:")]
+    assert names == ["skerry:all_reduce"] * 4 + ["skerry:all_gather", "skerry:recv" if rank else "skerry:send"], names
+    assert all(e.is_async and e.input_shapes == [[2, 3]] for e in seen.events() if e.name in names)
+    dist.barrier()
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 @pytest.mark.parametrize("body", [reductions, moves])
 def test_collectives(world, body, size):
     world(size, body).get()
 
 
-@pytest.mark.parametrize("body,size", [(messages, 2), (messages, 3), (groups, 3), (refusals, 2), (orders, 2), (bools, 2), (futures, 2)])
+@pytest.mark.parametrize("body,size", [(messages, 2), (messages, 3), (groups, 3), (refusals, 2), (orders, 2), (bools, 2), (futures, 2), (profiles, 2)])
 def test_others(world, body, size):
     world(size, body).get()

@@ -11,7 +11,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from skerry import _lib, _ops, _profile
+from skerry import _lib, _ops, _profile, _sparse
 from skerry._work import Futures, Work, microseconds
 
 MINUTE = timedelta(seconds=60)
@@ -173,24 +173,38 @@ class Group(dist.ProcessGroup):
     def _all(self, works, result):
         return _Several(self, works, result)
 
-    # The verbs, as torch.distributed calls them.
+    def _root(self, opts, root):
+        """The rank that options or a caller name; 0 if neither does."""
+        if root is None:
+            root = opts if isinstance(opts, int) else getattr(opts, "rootRank", 0)
+        if not 0 <= root < self.size():
+            raise ValueError(f"skerry: invalid root rank {root} of {self.size()}")
+        return root
 
-    def allreduce(self, tensors, opts=None):
+    # The verbs, as torch.distributed calls them; who calls them by hand may name a tensor, and the root or the operation
+    # in the place of options.
+
+    def allreduce(self, tensors, opts=None, *, op=None):
+        tensors, opts = _list(tensors), opts or op
+        if tensors[0].layout is torch.sparse_coo and len(tensors) == 1 and _reduce(opts) == _ops.reduce_code(dist.ReduceOp.SUM):
+            return _sparse.all_reduce(self, tensors[0], opts, _Several)
         return self._do(_ops.ALL_REDUCE, tensors, tensors, tensors, opts, reduce=_reduce(opts))
 
     def allreduce_coalesced(self, tensors, opts=None):
-        return self.allreduce(tensors, opts)
+        once = list({(t.data_ptr(), t.numel()): t for t in tensors}.values())  # a tensor may be in it twice
+        return self._do(_ops.ALL_REDUCE, once, once, tensors, opts, reduce=_reduce(opts))
 
-    def broadcast(self, tensors, opts=None):
-        return self._do(_ops.BROADCAST, tensors, tensors, tensors, opts, root=getattr(opts, "rootRank", 0))
+    def broadcast(self, tensors, opts=None, *, root=None):
+        tensors = _list(tensors)
+        return self._do(_ops.BROADCAST, tensors, tensors, tensors, opts, root=self._root(opts, root))
 
-    def reduce(self, tensors, opts=None):
-        root = getattr(opts, "rootRank", 0)
+    def reduce(self, tensors, opts=None, *, root=None, op=None):
+        tensors, root, opts = _list(tensors), self._root(opts, root), op or opts
         outs = tensors if root == self.rank() else ()
         return self._do(_ops.REDUCE, tensors, outs, tensors, opts, reduce=_reduce(opts), root=root)
 
     def allgather(self, outputs, inputs, opts=None):
-        return self._do(_ops.ALL_GATHER, inputs, outputs[0], outputs, opts)
+        return self._gathered(_ops.ALL_GATHER, _list(inputs), _rows(_list(outputs))[0], opts)
 
     def _allgather_base(self, output, input, opts=None):
         return self._do(_ops.ALL_GATHER, [input], [output], output, opts, flat=True)
@@ -205,13 +219,23 @@ class Group(dist.ProcessGroup):
     def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
         return self._all([self._allgather_base(o, i) for o, i in zip(outputs, inputs)], outputs)
 
-    def gather(self, outputs, inputs, opts=None):
-        return self._do(_ops.GATHER, inputs, outputs[0] if outputs else (), outputs, opts, root=getattr(opts, "rootRank", 0))
+    def gather(self, outputs, inputs, opts=None, *, root=None):
+        return self._gathered(_ops.GATHER, _list(inputs), (_rows(outputs) or [[]])[0], opts, root=self._root(opts, root))
 
-    def scatter(self, outputs, inputs, opts=None):
-        return self._do(_ops.SCATTER, inputs[0] if inputs else (), outputs, outputs, opts, root=getattr(opts, "rootRank", 0))
+    def _gathered(self, kind, ins, outs, opts, **fields):
+        """Gathers, by way of copies of those tensors that the library cannot take as they are."""
+        ways = _dense(outs)
+        work = self._do(kind, _dense(ins), ways, outs, opts, **fields)
+        if all(w is o for w, o in zip(ways, outs)):
+            return work
+        return _Several(self, [work], outs, lambda: [o.copy_(w) for w, o in zip(ways, outs) if w is not o])
 
-    def reduce_scatter(self, outputs, inputs, opts=None):
+    def scatter(self, outputs, inputs, opts=None, *, root=None):
+        outputs, inputs = _list(outputs), (_rows(inputs) or [[]])[0]
+        return self._do(_ops.SCATTER, inputs, outputs, outputs, opts, root=self._root(opts, root))
+
+    def reduce_scatter(self, outputs, inputs, opts=None, *, op=None):
+        outputs, inputs, opts = _list(outputs), _rows(_list(inputs)), opts or op
         return self._do(_ops.REDUCE_SCATTER, inputs[0], outputs, outputs, opts, reduce=_reduce(opts))
 
     def _reduce_scatter_base(self, output, input, opts=None):
@@ -230,6 +254,8 @@ class Group(dist.ProcessGroup):
         )
 
     def alltoall(self, outputs, inputs, opts=None):
+        if {t.data_ptr() for t in inputs} & {t.data_ptr() for t in outputs}:
+            inputs = [t.clone() for t in inputs]
         return self._do(_ops.ALL_TO_ALL, inputs, outputs, outputs, opts)
 
     def barrier(self, opts=None):
@@ -260,25 +286,63 @@ class Group(dist.ProcessGroup):
 
 
 class _Several(dist._Work):
-    """Operations that are one to the caller."""
+    """Operations that are one to the caller. last: what is still to be done with what they brought."""
 
-    def __init__(self, group, works, result):
+    def __init__(self, group, works, result, last=None):
         super().__init__()
-        self._group, self._works, self._out = group, works, result
+        self._group, self._works, self._out, self._last, self._lock = group, works, result, last, threading.Lock()
+
+    def _finish(self):
+        with self._lock:
+            last, self._last = self._last, None
+            if last is not None:
+                last()
 
     def wait(self, timeout=timedelta(0)) -> bool:
         for w in self._works:
             w.wait(timeout)
+        self._finish()
         return True
 
     def is_completed(self) -> bool:
-        return all(w.is_completed() for w in self._works)
+        if not all([w.is_completed() for w in self._works]):
+            return False
+        if all(w.is_success() for w in self._works):
+            self._finish()
+        return True
+
+    def is_success(self) -> bool:
+        return self.is_completed() and all(w.is_success() for w in self._works)
 
     def result(self):
         return self._out
 
     def get_future(self):
-        return torch.futures.collect_all([w.get_future() for w in self._works]).then(lambda f: (f.value(), self._out)[1])
+        def told(all):
+            for future in all.value():
+                future.value()
+            self._finish()
+            return self._out
+
+        return torch.futures.collect_all([w.get_future() for w in self._works]).then(told)
+
+
+def _list(tensors):
+    if isinstance(tensors, torch.Tensor):
+        return [tensors]
+    if not tensors:
+        raise ValueError("skerry: an operation requires non-empty tensor list")
+    return tensors
+
+
+def _rows(tensors):
+    """One list of tensors for each of this rank's, of which there is one."""
+    return [tensors] if tensors and isinstance(tensors[0], torch.Tensor) else tensors
+
+
+def _dense(tensors):
+    """Copies of those that the library could not read as they are."""
+    return [t if t.is_contiguous() else t.contiguous() for t in tensors]
 
 
 def _reduce(opts):

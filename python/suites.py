@@ -70,6 +70,9 @@ INSTEAD = [(r'"gloo"', '"skerry"'), (r"\bcpu:gloo\b", "cpu:skerry"), (r"\b(dist|
 # Gloo's own tests make it without a backend's name, and have it make a device that they do not use.
 GLOO_ITSELF = [(r"^( +)backend\.create_device\(.*\)$", r"\1pass"), (r"c10d\.ProcessGroupGloo\(store, self\.rank, self\.world_size, opts\)", "__import__('suites').group(store, self.rank, self.world_size)")]
 
+# Some upstream runs on GPUs alone, though they would do on the CPU.
+ON_CPU = [(r'^DEVICE = "cuda"$', 'DEVICE = "cpu"')]
+
 DISTRIBUTED = "torch.testing._internal.distributed.distributed_test"
 HELPERS = ["torch.testing._internal.distributed._tensor.common_dtensor", "torch.testing._internal.common_fsdp"]
 
@@ -132,9 +135,9 @@ def tests_of(suite, backend, source):
 
         cases = unittest.defaultTestLoader.loadTestsFromTestCase(TestDistBackendWithSpawn)
     else:
-        rules = []
+        rules = ON_CPU
         if backend == "skerry":
-            rules = INSTEAD + GLOO_ITSELF
+            rules = ON_CPU + INSTEAD + GLOO_ITSELF
             common.DistributedTestBase.backend = lambda test, device: "skerry"
             dist.Backend.default_device_backend_map["cpu"] = "skerry"
         for helper in HELPERS:

@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate sbom vulns tidy demo bench interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test
+.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate sbom vulns tidy demo bench interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test python-suites
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -15,6 +15,7 @@ SEEDS_EACH ?= 2000
 DIGITS    ?= 12
 FROM      ?= 1
 TORCH     ?= python3
+PYTHON    ?= python3
 MINUTES   ?= 3
 CAUSE     ?= all
 
@@ -146,6 +147,9 @@ wheel: ## the Python wheels for both CPU types, into dist/ (Zig's compiler, from
 
 python-test: ## the Python package against torch, in an environment of its own (PyPI, 6 GB)
 	bash scripts/python-test
+
+python-suites: ## PyTorch's own tests with Skerry's backend and with Gloo, of the torch that PYTHON (python3) has; SKERRY_LIBRARY
+	PYTHONPATH=python $(PYTHON) python/suites.py --peer
 
 nccl: ## the NCCL group over the fake library, in this process and with every rank in a child, all of the suite
 	go test -count=1 -v -timeout 10m ./nccl -nccl.all

@@ -103,5 +103,5 @@ def failure(code: int, text: str, rank: int = -1, culprit: str = "") -> Exceptio
     if code == LOST:
         text += " [Connection closed by peer]"  # the words that programs look for in Gloo's
     if code == TIMEOUT:
-        text += " [Timed out waiting; Socket Timeout]"  # those of Gloo's operations, and of its rendezvous
+        text += " [Gloo's: Timed out waiting; Socket Timeout]"  # those of its operations, and of its rendezvous
     return Aborted(text, code, rank, culprit)

@@ -11,7 +11,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from skerry import _lib, _ops
+from skerry import _lib, _ops, _profile, _sparse
 from skerry._work import Futures, Work, microseconds
 
 MINUTE = timedelta(seconds=60)
@@ -159,52 +159,85 @@ class Group(dist.ProcessGroup):
         with self._lock:
             self._works.pop(id(work), None)
 
-    def _do(self, kind, ins, outs, result, opts=None, **fields):
+    def _do(self, kind, ins, outs, result, opts=None, seen=(), name="", **fields):
+        """Starts an operation. seen and name: what a profiler is told of it, if that is not what goes in, and the
+        name of its kind; seen is None: nothing."""
         timeout = microseconds(getattr(opts, "timeout", None)) or microseconds(self._timeout) or 0
         ins, outs = tuple(ins), tuple(outs)
         op = _ops.encode(kind, ins, outs, timeout_us=timeout, **fields)
         blocking = opts is not None and not getattr(opts, "asyncOp", True)
+        if seen is not None and (begun := _profile.begin(kind, seen or ins or outs, name)) is not None:
+            return Work(self, (ins, outs), result)._run(_lib.submit, op)._seen(begun)
         return Work(self, (ins, outs), result)._run(_lib.run if blocking else _lib.submit, op)
 
     def _all(self, works, result):
         return _Several(self, works, result)
 
-    # The verbs, as torch.distributed calls them.
+    def _root(self, opts, root, size=0):
+        """The rank that options or a caller name; 0 if neither does. It is one of size; 0: of the group's, None: of nobody
+        knows how many."""
+        if root is None:
+            root = opts if isinstance(opts, int) else getattr(opts, "rootRank", 0)
+        size = self.size() if size == 0 else size
+        if root < 0 or size is not None and root >= size:
+            raise ValueError(f"skerry: invalid root rank {root} of {size}")
+        return root
 
-    def allreduce(self, tensors, opts=None):
+    # The verbs, as torch.distributed calls them; who calls them by hand may name a tensor, and the root or the operation
+    # in the place of options.
+
+    def allreduce(self, tensors, opts=None, *, op=None):
+        tensors, opts = _list(tensors), opts or op
+        if tensors[0].layout is torch.sparse_coo and len(tensors) == 1 and _reduce(opts) == _ops.reduce_code(dist.ReduceOp.SUM):
+            return _sparse.all_reduce(self, tensors[0], opts, _Several)
         return self._do(_ops.ALL_REDUCE, tensors, tensors, tensors, opts, reduce=_reduce(opts))
 
     def allreduce_coalesced(self, tensors, opts=None):
-        return self.allreduce(tensors, opts)
+        once = list({(t.data_ptr(), t.numel()): t for t in tensors}.values())  # a tensor may be in it twice
+        return self._do(_ops.ALL_REDUCE, once, once, tensors, opts, reduce=_reduce(opts))
 
-    def broadcast(self, tensors, opts=None):
-        return self._do(_ops.BROADCAST, tensors, tensors, tensors, opts, root=getattr(opts, "rootRank", 0))
+    def broadcast(self, tensors, opts=None, *, root=None):
+        tensors = _list(tensors)
+        return self._do(_ops.BROADCAST, tensors, tensors, tensors, opts, root=self._root(opts, root))
 
-    def reduce(self, tensors, opts=None):
-        root = getattr(opts, "rootRank", 0)
+    def reduce(self, tensors, opts=None, *, root=None, op=None):
+        tensors, root, opts = _list(tensors), self._root(opts, root), op or opts
         outs = tensors if root == self.rank() else ()
         return self._do(_ops.REDUCE, tensors, outs, tensors, opts, reduce=_reduce(opts), root=root)
 
     def allgather(self, outputs, inputs, opts=None):
-        return self._do(_ops.ALL_GATHER, inputs, outputs[0], outputs, opts)
+        return self._gathered(_ops.ALL_GATHER, _list(inputs), _rows(_list(outputs))[0], opts)
 
     def _allgather_base(self, output, input, opts=None):
         return self._do(_ops.ALL_GATHER, [input], [output], output, opts, flat=True)
 
     def allgather_coalesced(self, outputs, inputs, opts=None):
-        works = [self._do(_ops.ALL_GATHER, [i], [row[at] for row in outputs], outputs) for at, i in enumerate(inputs)]
+        seen = [None] * (len(inputs) - 1) + [inputs]  # the last is all to a profiler
+        works = [
+            self._do(_ops.ALL_GATHER, [i], [row[at] for row in outputs], outputs, seen=seen[at]) for at, i in enumerate(inputs)
+        ]
         return self._all(works, outputs)
 
     def allgather_into_tensor_coalesced(self, outputs, inputs, opts=None):
         return self._all([self._allgather_base(o, i) for o, i in zip(outputs, inputs)], outputs)
 
-    def gather(self, outputs, inputs, opts=None):
-        return self._do(_ops.GATHER, inputs, outputs[0] if outputs else (), outputs, opts, root=getattr(opts, "rootRank", 0))
+    def gather(self, outputs, inputs, opts=None, *, root=None):
+        return self._gathered(_ops.GATHER, _list(inputs), (_rows(outputs) or [[]])[0], opts, root=self._root(opts, root))
 
-    def scatter(self, outputs, inputs, opts=None):
-        return self._do(_ops.SCATTER, inputs[0] if inputs else (), outputs, outputs, opts, root=getattr(opts, "rootRank", 0))
+    def _gathered(self, kind, ins, outs, opts, **fields):
+        """Gathers, by way of copies of those tensors that the library cannot take as they are."""
+        ways = _dense(outs)
+        work = self._do(kind, _dense(ins), ways, outs, opts, **fields)
+        if all(w is o for w, o in zip(ways, outs)):
+            return work
+        return _Several(self, [work], outs, lambda: [o.copy_(w) for w, o in zip(ways, outs) if w is not o])
 
-    def reduce_scatter(self, outputs, inputs, opts=None):
+    def scatter(self, outputs, inputs, opts=None, *, root=None):
+        outputs, inputs = _list(outputs), (_rows(inputs) or [[]])[0]
+        return self._do(_ops.SCATTER, inputs, outputs, outputs, opts, root=self._root(opts, root))
+
+    def reduce_scatter(self, outputs, inputs, opts=None, *, op=None):
+        outputs, inputs, opts = _list(outputs), _rows(_list(inputs)), opts or op
         return self._do(_ops.REDUCE_SCATTER, inputs[0], outputs, outputs, opts, reduce=_reduce(opts))
 
     def _reduce_scatter_base(self, output, input, opts=None):
@@ -223,6 +256,8 @@ class Group(dist.ProcessGroup):
         )
 
     def alltoall(self, outputs, inputs, opts=None):
+        if {t.data_ptr() for t in inputs} & {t.data_ptr() for t in outputs}:
+            inputs = [t.clone() for t in inputs]
         return self._do(_ops.ALL_TO_ALL, inputs, outputs, outputs, opts)
 
     def barrier(self, opts=None):
@@ -235,7 +270,7 @@ class Group(dist.ProcessGroup):
         return self._do(_ops.RECV, (), tensors, tensors, peer=src, tag=tag)
 
     def recv_anysource(self, tensors, tag=0):
-        return self._do(_ops.RECV, (), tensors, tensors, peer=-1, tag=tag)
+        return self._do(_ops.RECV, (), tensors, tensors, name="recvAnySource", peer=-1, tag=tag)
 
 
     # torch 2.14's names of some of them.
@@ -253,25 +288,63 @@ class Group(dist.ProcessGroup):
 
 
 class _Several(dist._Work):
-    """Operations that are one to the caller."""
+    """Operations that are one to the caller. last: what is still to be done with what they brought."""
 
-    def __init__(self, group, works, result):
+    def __init__(self, group, works, result, last=None):
         super().__init__()
-        self._group, self._works, self._out = group, works, result
+        self._group, self._works, self._out, self._last, self._lock = group, works, result, last, threading.Lock()
+
+    def _finish(self):
+        with self._lock:
+            last, self._last = self._last, None
+            if last is not None:
+                last()
 
     def wait(self, timeout=timedelta(0)) -> bool:
         for w in self._works:
             w.wait(timeout)
+        self._finish()
         return True
 
     def is_completed(self) -> bool:
-        return all(w.is_completed() for w in self._works)
+        if not all([w.is_completed() for w in self._works]):
+            return False
+        if all(w.is_success() for w in self._works):
+            self._finish()
+        return True
+
+    def is_success(self) -> bool:
+        return self.is_completed() and all(w.is_success() for w in self._works)
 
     def result(self):
         return self._out
 
     def get_future(self):
-        return torch.futures.collect_all([w.get_future() for w in self._works]).then(lambda f: (f.value(), self._out)[1])
+        def told(all):
+            for future in all.value():
+                future.value()
+            self._finish()
+            return self._out
+
+        return torch.futures.collect_all([w.get_future() for w in self._works]).then(told)
+
+
+def _list(tensors):
+    if isinstance(tensors, torch.Tensor):
+        return [tensors]
+    if not tensors:
+        raise ValueError("skerry: an operation requires non-empty tensor list")
+    return tensors
+
+
+def _rows(tensors):
+    """One list of tensors for each of this rank's, of which there is one."""
+    return [tensors] if tensors and isinstance(tensors[0], torch.Tensor) else tensors
+
+
+def _dense(tensors):
+    """Copies of those that the library could not read as they are."""
+    return [t if t.is_contiguous() else t.contiguous() for t in tensors]
 
 
 def _reduce(opts):
@@ -294,6 +367,8 @@ def monitored_barrier(group=None, timeout=MINUTE):
     """A barrier that names the ranks that did not come: torch's own takes no group but Gloo's."""
     group = group or dist.group.WORLD
     rank, size = dist.get_rank(group), dist.get_world_size(group)
+    if rank < 0:
+        return  # not a member
     word = torch.zeros(1, dtype=torch.uint8)
     ranks = [dist.get_global_rank(group, r) for r in range(size)]
     if rank != 0:

@@ -78,6 +78,10 @@ class _ManagedGroup(Group):
         self._wait_alone()
         return super()._do(*args, **fields)
 
+    def _root(self, opts, root):
+        """Who takes part is not known before the quorum is: the library checks it then."""
+        return super()._root(opts, root, None)
+
     def _reduce_quantized(self, tensor, reduce_op, format):
         """An all-reduce in eight bits. It is made of two operations, which no other may come between."""
         self._wait_alone()

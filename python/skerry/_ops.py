@@ -47,7 +47,7 @@ def check(kind, *tensors: torch.Tensor) -> None:
         if t.device.type != "cpu":
             raise ValueError(f"skerry: a tensor on {t.device}, want cpu")
         if not t.is_contiguous() and not (kind in _in_place and t.permute(memory_order(t)).is_contiguous()):
-            raise ValueError(f"skerry: a tensor of shape {tuple(t.shape)} and strides {t.stride()}, want a contiguous one")
+            raise ValueError(f"skerry: a tensor of shape {tuple(t.shape)} and strides {t.stride()}: Tensors must be contiguous")
         if t.dtype != first.dtype:
             raise ValueError(f"skerry: tensors of {first.dtype} and {t.dtype} in one operation")
     if first.dtype not in DTYPES:

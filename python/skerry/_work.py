@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 import torch.futures
 
-from skerry import _lib
+from skerry import _lib, _profile
 
 
 def microseconds(t):
@@ -27,7 +27,7 @@ class Work(dist._Work):
         super().__init__()
         self._group, self._handle, self._keep, self._out = group, None, keep, result
         self._lock = threading.RLock()  # a signal's handler may look at the work that it interrupts
-        self._error, self._done, self._source, self._future = None, False, -1, None
+        self._error, self._done, self._source, self._future, self._event = None, False, -1, None, None
         group._started(self)
 
     def _run(self, start, op):
@@ -37,6 +37,14 @@ class Work(dist._Work):
         if self._handle == 0:
             self._done, self._keep = True, None
             self._group._ended(self)
+        return self
+
+    def _seen(self, begun):
+        """Lets a profiler's event end with the operation, in a thread of the futures."""
+        with self._lock:
+            self._resolving, self._future = threading.RLock(), torch.futures.Future()
+        self._event = _profile.Event(begun, self._future)
+        self._group._futures.put(self)
         return self
 
     def _settle(self):
@@ -55,16 +63,21 @@ class Work(dist._Work):
     def wait(self, timeout=timedelta(0)) -> bool:
         """Blocks until the operation is done, and raises why it failed. When the timeout is over first
         the group is aborted: the tensors would be in use for ever otherwise."""
-        if not self._done:
-            if _lib.wait(self._handle, microseconds(timeout)) == _lib.PENDING:
-                self._group.abort(f"timed out: an operation took longer than {timeout}")
-                _lib.wait(self._handle)
-            self._settle()
+        self._end(timeout)
+        if self._event is not None:
+            self._event.wait()
         if self._future is not None:
             self._resolve()  # as Gloo's: who has waited finds the future done, and its callbacks
         if self._error is not None:
             raise self._error
         return True
+
+    def _end(self, timeout=timedelta(0)):
+        if not self._done:
+            if _lib.wait(self._handle, microseconds(timeout)) == _lib.PENDING:
+                self._group.abort(f"timed out: an operation took longer than {timeout}")
+                _lib.wait(self._handle)
+            self._settle()
 
     def is_completed(self) -> bool:
         """Whether the operation is done. Then its tensors are let go; its error stays, for who waits."""
@@ -172,7 +185,7 @@ class Futures:
                 self._call()
             if not done:
                 with contextlib.suppress(Exception):  # it is in the work
-                    work.wait()
+                    work._end()
             work._resolve()
             with self._lock:
                 self._idle += 1

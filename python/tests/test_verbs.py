@@ -126,6 +126,7 @@ def messages(rank, size):
 def groups(rank, size):
     low = dist.new_group(list(range(2)))
     own = [dist.new_group([r]) for r in range(size)][rank]
+    skerry.monitored_barrier(low)
     if rank < 2:
         x = given(rank)
         dist.all_reduce(x, group=low)
@@ -138,7 +139,7 @@ def groups(rank, size):
 
 def refusals(rank, size):
     for bad, word in (
-        (torch.ones(4, 4)[:, :2], "contiguous"), (torch.eye(3).to_sparse(), "layout"), (torch.ones(2, device="meta"), "meta"),
+        (torch.ones(4, 4)[:, :2], "contiguous"), (torch.eye(3).to_sparse_csr(), "layout"), (torch.ones(2, device="meta"), "meta"),
         (torch.ones(2, dtype=torch.complex64), "complex"),
     ):
         with pytest.raises((ValueError, RuntimeError), match=word):
@@ -159,8 +160,67 @@ def orders(rank, size):
     matrix = torch.arange(6.0).view(2, 3).t() if rank == 0 else torch.zeros(2, 3).t()
     dist.broadcast(matrix, 0)
     same(matrix.contiguous(), torch.arange(6.0).view(2, 3).t().contiguous())
+    for rows in ([torch.zeros(3, 2), torch.zeros(2, 3).t()], [torch.zeros(3, 4)[:, :2], torch.zeros(3, 2)]):
+        dist.all_gather(rows, matrix)  # here any memory will do: it is copied
+        assert all(torch.equal(r, matrix) for r in rows)
+        dist.gather(matrix + 1, rows if rank == 1 else None, 1)
+        assert all(torch.equal(r, matrix + rank) for r in rows)
     with pytest.raises(ValueError, match="contiguous"):
-        dist.all_gather([torch.zeros(3, 2)] * 2, matrix)
+        dist.scatter(matrix, [matrix, matrix] if rank == 0 else None, 0)
+
+
+def sparse(rank, size):
+    """Sums of sparse tensors, whose ranks may have other numbers of entries, and none."""
+
+    def given(r, rows):
+        at = torch.arange(rows) * (r + 1) % 5
+        return torch.sparse_coo_tensor(at[None], torch.full((rows, 3), r + 1.0), (5, 3))
+
+    for rows in (lambda r: 0, lambda r: r, lambda r: 4):
+        want = sum(given(r, rows(r)).to_dense() for r in range(size))
+        dist.all_reduce(x := given(rank, rows(rank)))
+        same(x.to_dense(), want)
+        future = dist.all_reduce(x := given(rank, rows(rank)), async_op=True).get_future()
+        same(future.then(lambda f: f.value()[0].to_dense()).wait(), want)
+    with pytest.raises(ValueError, match="layout"):
+        dist.all_reduce(x, dist.ReduceOp.MAX)
+    torch.manual_seed(0)
+    words = torch.nn.Embedding(10, 3, sparse=True)
+    model = torch.nn.parallel.DistributedDataParallel(words)
+    for _ in range(3):
+        model(torch.tensor([rank, 5])).sum().backward()
+        want = torch.zeros(10, 3)
+        want[:size] = 1 / size
+        want[5] = 1
+        assert torch.allclose(words.weight.grad.to_dense(), want)
+        words.weight.grad = None
+
+
+def by_hand(rank, size):
+    """The group's own methods, which take a tensor for a list of one, and a root or an operation for options."""
+    group = dist.group.WORLD
+    group.allreduce(x := given(rank)).wait()
+    same(x, all_given(size).sum(0))
+    group.allreduce(x := given(rank), op=dist.ReduceOp.MAX).wait()
+    same(x, all_given(size).max(0).values)
+    group.broadcast(x := given(rank), root=1).wait()
+    same(x, given(1))
+    group.reduce(x := given(rank), root=1).wait()
+    same(x, all_given(size).sum(0) if rank == 1 else given(rank))
+    outs = [torch.empty(3, 5) for _ in range(size)]
+    assert group.allgather(outs, given(rank)).get_future().wait() == outs
+    same(torch.stack(outs), all_given(size))
+    group.gather(outs if rank == 1 else [], given(rank + 1), root=1).wait()
+    same(outs[0], given(1) if rank == 1 else given(0))
+    group.scatter(out := torch.empty(3, 5), outs if rank == 1 else [], root=1).wait()
+    same(out, given(rank + 1))
+    group.reduce_scatter(out, outs, op=dist.ReduceOp.MAX).wait()
+    group.alltoall(outs, outs).wait()
+    group.allreduce_coalesced([x, x]).wait()
+    with pytest.raises(ValueError, match="invalid root rank 2 of 2"):
+        group.broadcast(x, root=size)
+    with pytest.raises(ValueError, match="non-empty"):
+        group.allreduce([])
 
 
 def bools(rank, size):
@@ -187,12 +247,33 @@ def futures(rank, size):
         assert [w.wait() for w in waits] == [2.0 * i for i in range(30)]
 
 
+def profiles(rank, size):
+    """A profiler sees each operation once, with its shapes, and as one that ends in another thread."""
+    x, rows = torch.ones(2, 3), [torch.empty(2, 3) for _ in range(size)]
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as seen:
+        dist.all_reduce(x)
+        works = [dist.all_reduce(x, async_op=True) for _ in range(3)]
+        called = works[-1].get_future().then(lambda f: f.value()[0].sum().item())
+        for work in works:
+            work.wait()
+        dist.all_gather(rows, x)
+        other = dist.isend(x, 1 - rank) if rank == 0 else dist.irecv(x, 1 - rank)
+        other.wait()
+        with pytest.raises(ValueError, match="contiguous"):
+            dist.all_reduce(torch.ones(4, 4)[:, :2])
+    assert called.wait() == 6 * size**4
+    names = [e.name for e in seen.events() if e.name.startswith("skerry:")]
+    assert names == ["skerry:all_reduce"] * 4 + ["skerry:all_gather", "skerry:recv" if rank else "skerry:send"], names
+    assert all(e.is_async and e.input_shapes == [[2, 3]] for e in seen.events() if e.name in names)
+    dist.barrier()
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 @pytest.mark.parametrize("body", [reductions, moves])
 def test_collectives(world, body, size):
     world(size, body).get()
 
 
-@pytest.mark.parametrize("body,size", [(messages, 2), (messages, 3), (groups, 3), (refusals, 2), (orders, 2), (bools, 2), (futures, 2)])
+@pytest.mark.parametrize("body,size", [(messages, 2), (messages, 3), (groups, 3), (refusals, 2), (orders, 2), (bools, 2), (futures, 2), (profiles, 2), (sparse, 3), (by_hand, 2)])
 def test_others(world, body, size):
     world(size, body).get()

@@ -1,8 +1,9 @@
-"""Trains under torchft's Manager over skerry.torchft.ProcessGroup. With "manager" as its argument,
-Skerry's manager takes the place of torchft's.
+"""Trains under torchft's Manager over skerry.torchft.ProcessGroup. With "manager" among its arguments,
+Skerry's manager takes the place of torchft's; with "gloo", torchft's ProcessGroupGloo that of our group.
 
 It imports everything, says "ready", and goes on at SIGCONT. Its steps take their time until SIGUSR1 comes, and none
-from then on: so a test has as many seconds as it needs to do something to replicas that train.
+from then on: so a test has as many seconds as it needs to do something to replicas that train. With "endless=S" it
+goes on at once and for ever, with steps of S seconds.
 """
 
 import hashlib
@@ -23,6 +24,9 @@ import torchft
 import skerry.torchft
 
 STEPS, STEP_TIME = 120, 0.5
+endless = next((float(a.removeprefix("endless=")) for a in sys.argv[1:] if a.startswith("endless=")), None)
+if endless is not None:
+    STEPS, STEP_TIME = 10**9, endless
 
 
 def hurry(*_):
@@ -38,12 +42,13 @@ torch.set_num_threads(1)
 torch.manual_seed(os.getpid())  # torchft's heal at step 0 makes all begin alike
 torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))])  # the first of a process imports torch._dynamo, which takes seconds
 print("ready", flush=True)
-signal.sigwait([signal.SIGCONT])
+if endless is None:
+    signal.sigwait([signal.SIGCONT])
 
 store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
 adam = torch.optim.Adam(model.parameters())
-group = skerry.torchft.ProcessGroup(timeout=timedelta(seconds=20))
+group = (torchft.ProcessGroupGloo if "gloo" in sys.argv[1:] else skerry.torchft.ProcessGroup)(timeout=timedelta(seconds=20))
 
 
 def load(state):
@@ -66,7 +71,9 @@ while manager.current_step() < STEPS:
     loss.backward()
     time.sleep(STEP_TIME)
     opt.step()
-    if manager.current_step() > before:
+    if manager.current_step() == before:
+        print(f"step {before + 1} discarded", flush=True)
+    else:
         sha = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()[:12]
         print(f"step {manager.current_step()} loss {loss.item():.4f} with {manager.num_participants()} at 0 sha {sha}", flush=True)
 print("done", type(manager._manager).__module__, flush=True)

@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "tests"))
 import trainers  # noqa: E402
@@ -35,8 +36,10 @@ class Fork:
             sys.argv = [program, *args]
             try:
                 runpy.run_path(program, run_name="__main__")
+            except BaseException:
+                traceback.print_exc()
             finally:
-                os._exit(1)  # it has ended before its time, and has said why
+                os._exit(1)  # before its time: it is killed else
         os.close(into)
         os.set_blocking(out, False)
         self.stdout = os.fdopen(out, "rb")

@@ -47,7 +47,8 @@ enum {
   SKERRY_ALL_REDUCE = 1, SKERRY_REDUCE, SKERRY_BROADCAST, SKERRY_ALL_GATHER, SKERRY_GATHER, SKERRY_SCATTER,
   SKERRY_REDUCE_SCATTER, SKERRY_ALL_TO_ALL, SKERRY_BARRIER, SKERRY_SEND, SKERRY_RECV,
   // An all-reduce, sum or average of floats, in eight bits per element; root: 0 int8, 1 float8 (e4m3). By
-  // skerry_submit alone, and nothing else may be submitted to the group until it is done.
+  // skerry_submit alone, and nothing else may be submitted to the group until it is done. skerry_close
+  // of one that goes on ends it, and blocks until it has; closing its group does not wait for it.
   SKERRY_QUANTIZED_ALL_REDUCE
 };
 enum {

@@ -11,8 +11,8 @@
 //	skerry version   tells which build this is
 //
 // Each command's flags are in its --help. Wrong values, and whatever else a
-// user can get wrong, are answered with one line. The exit status is 0 where all went well, 2 if the command
-// line cannot be right, 3 where lighthouse servers answer and none leads, 130 after Ctrl-C, and else 1.
+// user can get wrong, are answered with one line. The exit status is 0 where all went well, 2 of a command, flag
+// or argument that there is not, 3 of status where lighthouse servers answer and none leads, 130 after Ctrl-C, and else 1.
 //
 // Some commands start processes: those are this same binary, re-executed (see
 // package train/spawn), and they end with their parent, however it ends.

@@ -99,6 +99,11 @@ func (l *lighthouseFlags) call(ctx context.Context, f func(ctx context.Context, 
 
 // status reads what the lighthouse shows.
 func (l *lighthouseFlags) status(ctx context.Context) (st lighthouse.Status, body []byte, err error) {
+	type answer struct {
+		status lighthouse.Status
+		body   []byte
+	}
+	var leaderless *answer // the first that knew no leader
 	err = l.first(ctx, func(ctx context.Context, g *guard.Guard, addr string) error {
 		if body, err = fetchStatus(ctx, g, addr); err != nil {
 			return err
@@ -107,8 +112,15 @@ func (l *lighthouseFlags) status(ctx context.Context) (st lighthouse.Status, bod
 		if err := json.Unmarshal(body, &st); err != nil {
 			return fmt.Errorf("lighthouse %s did not answer with its status: %w", addr, err)
 		}
+		if !st.Leads && st.Leader == "" && leaderless == nil {
+			leaderless = &answer{st, body}
+			return errNoLeader // the next may know one
+		}
 		return nil
 	})
+	if err != nil && leaderless != nil {
+		return leaderless.status, leaderless.body, nil
+	}
 	return st, body, err
 }
 

@@ -100,6 +100,18 @@ func TestStatusSaysWhoWasAsked(t *testing.T) {
 	}
 }
 
+// A server that knows no leader does not hide one that does.
+func TestStatusAsksWhoKnows(t *testing.T) {
+	t.Parallel()
+	cut, leads := serveStatus(t, http.StatusOK, `{"addr":"a:1"}`), serveStatus(t, http.StatusOK, `{"addr":"b:1","leads":true,"leader":"b:1","term":2}`)
+	if status, stdout, stderr := skerry("status", "--lighthouse", cut+","+leads); status != 0 || !strings.HasPrefix(stdout, "lighthouse b:1 leads") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	if status, stdout, stderr := skerry("status", "--lighthouse", cut+",127.0.0.1:1"); status != 3 || !strings.HasPrefix(stdout, "lighthouse a:1 knows no leader") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+}
+
 func TestStatusErrors(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ addr, want string }{

@@ -31,7 +31,7 @@ func (l *Library) reduceQuantized(group int64, words []int64) int64 {
 	}
 	var timeout time.Duration
 	if !op.Deadline.IsZero() {
-		timeout = time.Until(op.Deadline)
+		timeout = max(time.Until(op.Deadline), 1) // 0 would be none
 	}
 	return l.start(timeout, func(ctx context.Context, _ *call) error {
 		return quant.AllReduce(ctx, g, op.In[0], op.Reduce, quant.Options{Format: quant.Format(op.Root)})

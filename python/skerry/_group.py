@@ -183,12 +183,15 @@ class Group(dist.ProcessGroup):
             raise ValueError(f"skerry: invalid root rank {root} of {size}")
         return root
 
+    def _sums_sparse(self):
+        return True
+
     # The verbs, as torch.distributed calls them; who calls them by hand may name a tensor, and the root or the operation
     # in the place of options.
 
     def allreduce(self, tensors, opts=None, *, op=None):
         tensors, opts = _list(tensors), opts or op
-        if tensors[0].layout is torch.sparse_coo and len(tensors) == 1 and _reduce(opts) == _ops.reduce_code(dist.ReduceOp.SUM):
+        if self._sums_sparse() and tensors[0].layout is torch.sparse_coo and len(tensors) == 1 and _reduce(opts) == _ops.reduce_code(dist.ReduceOp.SUM):
             return _sparse.all_reduce(self, tensors[0], opts, _Several)
         return self._do(_ops.ALL_REDUCE, tensors, tensors, tensors, opts, reduce=_reduce(opts))
 
@@ -201,7 +204,7 @@ class Group(dist.ProcessGroup):
         return self._do(_ops.BROADCAST, tensors, tensors, tensors, opts, root=self._root(opts, root))
 
     def reduce(self, tensors, opts=None, *, root=None, op=None):
-        tensors, root, opts = _list(tensors), self._root(opts, root), op or opts
+        tensors, root, opts = _list(tensors), self._root(opts, root), op or (None if isinstance(opts, int) else opts)
         outs = tensors if root == self.rank() else ()
         return self._do(_ops.REDUCE, tensors, outs, tensors, opts, reduce=_reduce(opts), root=root)
 

@@ -87,7 +87,8 @@ class _Rounds:
     def idle(self):
         """A round without inner steps, for Manager.finish. It applies what others have come to, who are not done; where
         nobody made a step it changes nothing."""
-        self.manager.start_quorum()
+        if self._round is None:  # else the loop has ended between a round's reduction and its end
+            self.manager.start_quorum()
         self._try()
 
     @torch.no_grad()
@@ -127,7 +128,8 @@ class DiLoCo(_Rounds):
 
     model: a module, or several, its fragments: each is reduced once in sync_every steps, in turn, so that a round has
     sync_every / len(model) of them; outer_optimizer is one for each then, of its parameters alone.
-    fragment_sync_delay: so many inner steps before the end of a round its reduction starts, beside them; what they change in
+    fragment_sync_delay: so many inner steps before the end of a round its reduction starts, beside them (of several fragments
+    once all replicas have come there); what they change in
     the fragment is lost, but for fragment_update_alpha of it, 0 to 1. should_quantize: Manager.allreduce's. rounds: how
     many the model has in all, of fragments.
     """
@@ -160,8 +162,9 @@ class DiLoCo(_Rounds):
         if len({id(p) for f in named for p in f.values()}) < sum(map(len, named)):
             raise ValueError("skerry: two fragments have a parameter in common")
         for i, (fragment, outer) in enumerate(zip(named, outers)):
-            own = {id(p) for p in fragment.values()}
-            if own != {id(p) for group in outer.param_groups for p in group["params"]}:
+            takes = {id(p) for group in outer.param_groups for p in group["params"]}
+            trained = {id(p) for p in fragment.values() if p.requires_grad}
+            if not trained <= takes <= {id(p) for p in fragment.values()}:
                 raise ValueError(f"skerry: outer optimizer {i} has other parameters than fragment {i}")
 
     def _turn(self):

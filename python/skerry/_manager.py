@@ -58,8 +58,8 @@ def _is_callers(error):
 class _Reported(Work):
     """One whose errors discard the step."""
 
-    def _failure(self):
-        error, m = super()._failure(), self._group._manager()
+    def _taken(self, error):
+        m = self._group._manager()
         if error is None or _is_callers(error):
             return error
         if m:
@@ -73,6 +73,10 @@ class _ManagedGroup(Group):
     def __init__(self, manager, handle):
         self._manager, self._alone = weakref.ref(manager), None
         self._begin(0, 1, handle)
+
+    def _sums_sparse(self):
+        """A sum of sparse tensors is made of several operations, of the ranks of one quorum."""
+        return False
 
     def _do(self, *args, **fields):
         self._wait_alone()
@@ -90,10 +94,11 @@ class _ManagedGroup(Group):
         return self._alone
 
     def _wait_alone(self):
-        if self._alone is not None:
+        if (alone := self._alone) is not None:
             with contextlib.suppress(Exception):  # it is the work's
-                self._alone.wait()
-            self._alone = None
+                alone.wait()
+            if self._alone is alone:  # else a callback has begun another
+                self._alone = None
 
     def rank(self):
         m = self._manager()
@@ -110,6 +115,7 @@ class _ManagedGroup(Group):
             m.report_error(error)
 
     def shutdown(self, together=None):
+        self._wait_alone()  # which has a thread of its own in the library
         self._handle = 0  # the manager's
         self._futures.stop()
 
@@ -294,11 +300,11 @@ class Manager:
         operation), the step is discarded, and the value is default."""
         self.group  # noqa: B018  raises, if there is none
         limit = (microseconds(timeout) or self._numbers()["op_timeout_us"]) / 1e6
-        wrapped, once = torch.futures.Future(), threading.Lock()
+        wrapped, once, step = torch.futures.Future(), threading.Lock(), self._numbers()["step"]
 
         def settle(value, error=None):
             if once.acquire(blocking=False):
-                if error is not None:
+                if error is not None and self._in_step and self._numbers()["step"] == step:  # else it is over
                     self.report_error(error)
                 wrapped.set_result(value)
 

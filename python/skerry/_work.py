@@ -49,16 +49,19 @@ class Work(dist._Work):
 
     def _settle(self):
         """Takes what the library says of an operation that is done."""
-        error, source = self._failure(), _lib.source(self._handle)
         with self._lock:
-            if self._done:  # another thread was quicker; what was asked above is of no handle
+            if self._done:  # another thread was quicker
                 return
-            self._error, self._source, self._done, self._keep = error, source, True, None
+            error, source = _lib.error(self._handle), _lib.source(self._handle)
+            if self._done:  # a signal's handler was; what was asked is of no handle
+                return
+            self._error, self._source, self._done, self._keep = self._taken(error), source, True, None
         _lib.close(self._handle)
         self._group._ended(self)
 
-    def _failure(self):
-        return _lib.error(self._handle)
+    def _taken(self, error):
+        """What the operation ended with is told as; it is asked once."""
+        return error
 
     def wait(self, timeout=timedelta(0)) -> bool:
         """Blocks until the operation is done, and raises why it failed. When the timeout is over first

@@ -181,6 +181,8 @@ def kill(transport, workers):
         ranks = [context.Process(target=dies, args=(r, 3, os.path.join(d, "store"), pipes[r][1], transport, workers)) for r in range(3)]
         for p in ranks:
             p.start()
+        for _, into in pipes:
+            into.close()  # else the end of a rank is not seen
         try:
             for _ in range(50):
                 pipes[1][0].recv()

@@ -7,6 +7,7 @@ import ctypes
 import gzip
 import hashlib
 import json
+import sys
 import time
 
 import torch
@@ -17,6 +18,16 @@ import skerry
 
 def emit(kind, **fields):
     print(json.dumps({"event": kind, "at_ns": time.monotonic_ns(), **fields}), flush=True)
+
+
+@contextlib.contextmanager
+def left():
+    """Ends this program well, and tells so, where an operator wants the replica away."""
+    try:
+        yield
+    except (skerry.Drained, skerry.Evicted) as e:
+        emit("left", text=str(e))
+        sys.exit()
 
 
 def tell(kind, event):
@@ -91,17 +102,14 @@ def main():
     with m:
         m._open()
         emit("started", replica_id=m.replica_id())
-        try:
+        with left():
             while m.current_step() < o.steps:
                 step()
-        except (skerry.Drained, skerry.Evicted) as e:  # an operator wants it away
-            emit("left", text=str(e))
-            return
         with torch.no_grad():
             right = (model(test_x).argmax(1) == test_y).double().mean().item()
         digest = hashlib.sha256(b"".join(ctypes.string_at(p.data_ptr(), p.nbytes) for p in model.parameters())).hexdigest()
         emit("final", step=position.at, hash=digest, accuracy=right)
-        with contextlib.suppress(skerry.TrainingEnded):
+        with contextlib.suppress(skerry.TrainingEnded), left():
             while True:  # for those who are behind, until the demo has seen enough
                 step()
 

@@ -106,6 +106,55 @@ def test_fragments_that_cannot_be_are_refused(lighthouse):
                 skerry.DiLoCo(m, *args, **options)
 
 
+def test_a_loop_that_ends_inside_a_round_finishes(lighthouse):
+    """Behind a round's reduction, and before its end."""
+
+    def body(name, m):
+        model = one()
+        inner, local = of_fragments(m, [model], sync_every=4, fragment_sync_delay=2)
+        with local:
+            for _ in range(7):
+                descend(name, [model], inner)
+            m.finish(local.idle, linger=0)
+        return model.weight.item()
+
+    out = trainers.both(lighthouse, body)
+    assert out["a"] == out["b"]
+
+
+def test_frozen_parameters_need_no_outer_optimizer(lighthouse):
+    model = torch.nn.Sequential(one(), one())
+    model[1].weight.requires_grad_(False)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    with skerry.Manager(replica_id="r", lighthouse=lighthouse.address) as m:
+        skerry.DiLoCo(m, model, torch.optim.SGD(trained, lr=1.0), torch.optim.SGD(trained, lr=1.0), sync_every=1)
+
+
+def test_a_future_of_eight_bits_discards_nothing(lighthouse):
+    """The thread that sets it and the one that commits ask the library for the same operation."""
+
+    def body(name, m):
+        commits = 0
+        for _ in range(40):
+            m.start_quorum()
+            future = m.allreduce(torch.ones(5), should_quantize=True).get_future()
+            commits += m.should_commit()
+            future.wait()
+        return commits
+
+    assert trainers.both(lighthouse, body) == {"a": 40, "b": 40}
+
+
+def test_sums_of_sparse_tensors_are_not_managed(lighthouse):
+    def body(name, m):
+        m.start_quorum()
+        with pytest.raises(ValueError, match="layout"):
+            m.group.allreduce([torch.eye(3).to_sparse()]).wait()
+        return True
+
+    assert trainers.both(lighthouse, body) == {"a": True, "b": True}
+
+
 def test_a_reduction_in_eight_bits(lighthouse):
     """Whatever comes behind it waits for it; what no replica can do is raised, and discards the step."""
 

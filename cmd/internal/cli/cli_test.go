@@ -19,6 +19,8 @@ func tree() *cobra.Command {
 	run := func(*cobra.Command, []string) error { return errors.New("failed") }
 	group := &cobra.Command{Use: "group"}
 	group.AddCommand(&cobra.Command{Use: "config NAME", Args: cobra.ExactArgs(1), RunE: run})
+	root.Flags().String("bind", "", "")
+	root.Version = "1"
 	root.AddCommand(&cobra.Command{Use: "status", Args: cli.NoArgs, RunE: run}, group)
 	cli.Strict(root)
 	return root
@@ -30,21 +32,26 @@ func TestStrict(t *testing.T) {
 		status int
 		said   string
 	}{
-		"":                 {0, ""},
-		"--help":           {0, ""},
-		"help status":      {0, ""},
-		"group":            {0, ""},
-		"status":           {cli.StatusFailed, "failed"},
-		"status x":         {cli.StatusUsage, `unexpected argument "x", want flags only`},
-		"status --x":       {cli.StatusUsage, "unknown flag: --x"},
-		"statsu":           {cli.StatusUsage, `unknown command "statsu" for "root", did you mean status?`},
-		"wholly --help":    {cli.StatusUsage, `unknown command "wholly" for "root"`},
-		"help statsu":      {cli.StatusUsage, `unknown command "statsu" for "root", did you mean status?`},
-		"help group confg": {cli.StatusUsage, `unknown command "confg" for "root group", did you mean config?`},
-		"group confg":      {cli.StatusUsage, `unknown command "confg" for "root group", did you mean config?`},
-		"group config":     {cli.StatusUsage, "accepts 1 arg(s), received 0"},
-		"group config a":   {cli.StatusFailed, "failed"},
-		"completion":       {cli.StatusUsage, `unknown command "completion"`},
+		"":                   {0, ""},
+		"--help":             {0, ""},
+		"help status":        {0, ""},
+		"group":              {0, ""},
+		"status":             {cli.StatusFailed, "failed"},
+		"status x":           {cli.StatusUsage, `unexpected argument "x", want flags only`},
+		"status --x":         {cli.StatusUsage, "unknown flag: --x"},
+		"statsu":             {cli.StatusUsage, `unknown command "statsu" for "root", did you mean status?`},
+		"wholly --help":      {cli.StatusUsage, `unknown command "wholly" for "root"`},
+		"help statsu":        {cli.StatusUsage, `unknown command "statsu" for "root", did you mean status?`},
+		"help group confg":   {cli.StatusUsage, `unknown command "confg" for "root group", did you mean config?`},
+		"group confg":        {cli.StatusUsage, `unknown command "confg" for "root group", did you mean config?`},
+		"group config":       {cli.StatusUsage, "accepts 1 arg(s), received 0"},
+		"group config a":     {cli.StatusFailed, "failed"},
+		"--help --bind x":    {0, ""},
+		"--version --bind x": {0, ""},
+		"--bind x":           {0, ""},
+		"--bind x statsu":    {cli.StatusUsage, `unknown command "statsu" for "root", did you mean status?`},
+		"-- foo":             {cli.StatusUsage, `unknown command "foo" for "root"`},
+		"completion":         {cli.StatusUsage, `unknown command "completion"`},
 	} {
 		root := tree()
 		root.SetOut(&bytes.Buffer{})

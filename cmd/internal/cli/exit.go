@@ -51,20 +51,31 @@ func StatusOf(err error) int {
 func Strict(root *cobra.Command) {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.Args = nil // cobra's own check of a root knows what a command could have been meant
+	// Find has looked for what is no command; behind "--" nothing is.
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknown(cmd, args[0])
+		}
+		return nil
+	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return WithStatus(StatusUsage, err) })
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultHelpCmd()
+	root.InitDefaultHelpFlag() // so that Find knows that these have no value
+	root.InitDefaultVersionFlag()
 	usageArgs(root)
 }
 
 // Find is the usage error of args that name a command that there is not, or nil.
 func Find(root *cobra.Command, args []string) error {
+	check := root.Args
+	root.Args = nil // cobra's own check, which knows commands from the values of flags
 	cmd, rest, err := root.Find(args)
+	root.Args = check
 	if err == nil {
 		return nil
 	}
-	i := slices.IndexFunc(rest, func(s string) bool { return !strings.HasPrefix(s, "-") })
+	i := slices.IndexFunc(rest, func(s string) bool { return strings.HasPrefix(err.Error(), fmt.Sprintf("unknown command %q", s)) })
 	if i < 0 {
 		return WithStatus(StatusUsage, err)
 	}

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/internal/testkit"
+	"github.com/skerry-ft/skerry/train/spawn"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -105,6 +107,19 @@ func TestKillsComeAtTheirTime(t *testing.T) {
 	case <-d.killAt.C:
 	case <-time.After(stepLimit):
 		t.Error("the kill that was put off does not come")
+	}
+}
+
+// TestCrashesAreTrouble: a replica that ends by itself is not taken for one that was killed.
+func TestCrashesAreTrouble(t *testing.T) {
+	t.Parallel()
+	killed, crashed := &spawn.ExitError{Signal: syscall.SIGKILL}, &spawn.ExitError{Code: 2}
+	if !byOthers(killed) || byOthers(crashed) || byOthers(errors.New("exit status 0")) {
+		t.Error("whose doing an end was is mistaken")
+	}
+	r := Report{Steps: 1, wanted: 1, Crashes: []string{"a: panic", "b: panic"}, Replicas: []replicaReport{{SHA256: "x"}}}
+	if got := r.trouble(); got != "2 ends without being killed, the first: a: panic" {
+		t.Errorf("trouble %q", got)
 	}
 }
 

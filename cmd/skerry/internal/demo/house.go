@@ -55,6 +55,7 @@ func (d *demo) startHouses(ctx context.Context) error {
 		h.take = func(e event) { d.takeHouse(h, e) }
 		h.ended = func(_ int64, why error) error {
 			d.view.note("step %d: %s ended, and not by this demo: %v", d.ledger.steps(), h.name, why)
+			d.ledger.houseEnds++
 			return d.startHouse(h)
 		}
 		d.houses = append(d.houses, h)

@@ -19,7 +19,9 @@ type ledger struct {
 	discarded  map[[2]int64]bool  // step and quorum of attempts thrown away
 	outages    []*outage          // one per kill
 	children   int                // of those, kills of a backend's child
-	foreign    int                // of those, ends that the demo did not order
+	foreign    int                // of those, kills that the demo did not order
+	crashes    []string           // of those, ends by a fault of the replica's own
+	houseEnds  int                // of lighthouses, not by the demo
 	houseKills int                // of leading lighthouses
 	heals      int                // of states beyond step 0
 	healMs     []float64
@@ -79,9 +81,7 @@ func (l *ledger) killed(at int64, victim *replica, all []*replica) {
 	o := &outage{at: at, waiting: make(map[*replica]int)}
 	if victim != nil {
 		o.victim = victim.id
-		for _, before := range l.outages {
-			before.dismiss(victim) // the dead commit no more
-		}
+		l.dismiss(victim) // the dead commit no more
 	} else {
 		o.after = l.quorum
 		l.children++
@@ -117,6 +117,13 @@ func (o *outage) dismiss(r *replica) {
 	}
 }
 
+// dismiss waits for r no more: it has left, or died.
+func (l *ledger) dismiss(r *replica) {
+	for _, o := range l.outages {
+		o.dismiss(r)
+	}
+}
+
 // spread is a median, a maximum, and what they are of, ascending.
 type spread struct {
 	Median  float64   `json:"median"`
@@ -140,9 +147,11 @@ func median[T cmp.Ordered](sorted []T) T { return sorted[(len(sorted)-1)/2] }
 type Report struct {
 	Steps          int64           `json:"steps"`
 	Kills          int             `json:"kills"`
-	ChildKills     int             `json:"child_kills"`  // of those, kills of the process that runs a replica's backend
-	ForeignEnds    int             `json:"foreign_ends"` // of those, ends that the demo did not order
-	LeaderKills    int             `json:"leader_kills"` // of the leading lighthouse
+	ChildKills     int             `json:"child_kills"`     // of those, kills of the process that runs a replica's backend
+	ForeignKills   int             `json:"foreign_kills"`   // of those, kills that the demo did not order
+	Crashes        []string        `json:"crashes"`         // of those, ends by a fault of the replica's own
+	LighthouseEnds int             `json:"lighthouse_ends"` // not by the demo
+	LeaderKills    int             `json:"leader_kills"`    // of the leading lighthouse
 	Heals          int             `json:"heals"`
 	DiscardedSteps int             `json:"discarded_steps"` // attempts, however many replicas saw them fail
 	TestAccuracy   float64         `json:"test_accuracy"`
@@ -171,7 +180,7 @@ type replicaReport struct {
 // report sums up a run that came to its end.
 func (l *ledger) report(d *demo, wall time.Duration) Report {
 	r := Report{
-		Steps: l.lastStep, Kills: len(l.outages), ChildKills: l.children, ForeignEnds: l.foreign, LeaderKills: l.houseKills, Heals: l.heals, DiscardedSteps: len(l.discarded),
+		Steps: l.lastStep, Kills: len(l.outages), ChildKills: l.children, ForeignKills: l.foreign, Crashes: l.crashes, LighthouseEnds: l.houseEnds, LeaderKills: l.houseKills, Heals: l.heals, DiscardedSteps: len(l.discarded),
 		WallS: wall.Seconds(), HealMs: spreadOf(l.healMs), wanted: d.cfg.Steps, whole: d.finished(),
 	}
 	var first *event
@@ -228,8 +237,11 @@ func (r Report) print(w io.Writer) {
 	if r.ChildKills > 0 {
 		fmt.Fprintf(w, "%d of the kills hit the child that runs a replica's backend, not the replica\n", r.ChildKills)
 	}
-	if r.ForeignEnds > 0 {
-		fmt.Fprintf(w, "%d of the kills came from elsewhere\n", r.ForeignEnds)
+	if r.ForeignKills > 0 {
+		fmt.Fprintf(w, "%d of the kills came from elsewhere\n", r.ForeignKills)
+	}
+	if r.LighthouseEnds > 0 {
+		fmt.Fprintf(w, "a lighthouse ended %s, and not by this demo\n", cli.Plural(r.LighthouseEnds, "time"))
 	}
 	if r.LeaderKills > 0 {
 		fmt.Fprintf(w, "the leading lighthouse was killed %s\n", cli.Plural(r.LeaderKills, "time"))
@@ -255,6 +267,9 @@ func (r Report) print(w io.Writer) {
 
 // trouble is what is wrong with the run in one line, "" if nothing is.
 func (r Report) trouble() string {
+	if len(r.Crashes) > 0 {
+		return fmt.Sprintf("%s without being killed, the first: %s", cli.Plural(len(r.Crashes), "end"), r.Crashes[0])
+	}
 	held := slices.DeleteFunc(slices.Clone(r.Replicas), func(x replicaReport) bool { return x.SHA256 == "" })
 	if len(held) == 0 {
 		return fmt.Sprintf("all replicas have left at step %d of %d", r.Steps, r.wanted)

@@ -61,6 +61,7 @@ type message struct {
 //	replica-n ──┘                      └─▶ killer  (SIGKILL, restart)
 type demo struct {
 	cfg      config
+	asked    context.Context // ends when the user has seen enough
 	view     *view
 	ledger   *ledger
 	rng      *rand.Rand
@@ -110,13 +111,14 @@ func run(ctx context.Context, c config, stdout, stderr io.Writer) error {
 		return err
 	}
 	r := d.ledger.report(d, time.Since(begin))
-	if trouble := r.tell(stdout, c.JSON); err == nil && trouble != nil {
-		return trouble
+	trouble := r.tell(stdout, c.JSON)
+	if err != nil {
+		return err // of who has seen enough
 	}
-	if c.Stay && err == nil {
+	if c.Stay {
 		d.stay(ctx)
 	}
-	return err // of who has seen enough
+	return trouble
 }
 
 // tell prints the report, and returns what is wrong with the run.
@@ -138,7 +140,7 @@ func (r Report) tell(stdout io.Writer, asJSON bool) error {
 
 func newDemo(c config, v *view) *demo {
 	d := &demo{
-		cfg: c, view: v, ledger: newLedger(),
+		cfg: c, view: v, ledger: newLedger(), asked: context.Background(),
 		rng:   rand.New(rand.NewPCG(c.Seed, 0)),
 		inbox: make(chan message, inboxSize), over: make(chan struct{}),
 		nextKill: c.KillEvery, killAt: time.NewTimer(time.Hour),
@@ -178,6 +180,7 @@ func (d *demo) stay(ctx context.Context) {
 
 // train starts everybody, and trains to the end.
 func (d *demo) train(ctx context.Context) error {
+	d.asked = ctx
 	if err := d.startHouses(ctx); err != nil {
 		return err
 	}
@@ -289,9 +292,10 @@ func (d *demo) take(m message) error {
 	w := m.from
 	switch {
 	case m.generation != w.generation: // of an incarnation that is dead
+	case m.exited && d.asked.Err() != nil: // Ctrl-C reaches workers, too
 	case m.exited:
 		if w.ends++; w.ends > maxEnds {
-			return fmt.Errorf("%s ended %d times in a row: %w", w.name, w.ends, endOf(m.err))
+			return fmt.Errorf("%s ended %d times in a row: %w", w.name, w.ends, oneLine(endOf(m.err)))
 		}
 		return w.ended(m.at, endOf(m.err))
 	case m.event.Kind == eventFailed && d.ledger.steps() == 0: // nor will it the next time
@@ -309,12 +313,17 @@ func (d *demo) take(m message) error {
 func (d *demo) replicaEnded(r *replica, at int64, why error) error {
 	if r.left != "" {
 		r.proc, r.phase = nil, "left"
+		d.ledger.dismiss(r)
 		d.view.note("%s is gone: %s", r.name, r.left)
 		return nil
 	}
 	d.view.note("step %d: %s ended, and not by this demo: %v", d.ledger.steps(), r.name, why)
 	d.ledger.killed(at, r, d.replicas)
-	d.ledger.foreign++
+	if byOthers(why) {
+		d.ledger.foreign++
+	} else {
+		d.ledger.crashes = append(d.ledger.crashes, oneLine(why).Error())
+	}
 	return d.start(r)
 }
 
@@ -322,10 +331,21 @@ func (d *demo) takeReplica(r *replica, e event) {
 	if e.Kind == eventDiscarded && e.Step > d.cfg.Steps {
 		return // of those who linger
 	}
+	if e.Kind == eventCommitted {
+		for _, h := range d.houses {
+			h.ends = 0
+		}
+	}
 	d.ledger.take(r, e)
 	d.view.event(r, e)
 	r.note(e)
 	d.schedule(e)
+}
+
+// byOthers says that somebody has ended a worker, rather than a fault of its own.
+func byOthers(why error) bool {
+	exit, ok := errors.AsType[*spawn.ExitError](why)
+	return ok && (exit.Signal == syscall.SIGKILL || exit.Signal == syscall.SIGTERM || exit.Signal == syscall.SIGINT)
 }
 
 // endOf is why a worker ended that should not have.
@@ -333,7 +353,7 @@ func endOf(err error) error {
 	if err == nil {
 		return errors.New("exit status 0")
 	}
-	return oneLine(err)
+	return err
 }
 
 // note keeps what the view and the killer need to know of e.

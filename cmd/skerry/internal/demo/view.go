@@ -58,13 +58,23 @@ func sizeOf(f *os.File) (columns, rows int) {
 func (v *view) quiet() func() {
 	stdin := int(os.Stdin.Fd())
 	before, err := unix.IoctlGetTermios(stdin, unix.TCGETS)
-	if err != nil || v.size == nil {
+	if err != nil || v.size == nil || !inFront(stdin) {
 		return func() {}
 	}
 	now := *before
 	now.Lflag &^= unix.ECHO | unix.ICANON
 	_ = unix.IoctlSetTermios(stdin, unix.TCSETS, &now) // else it is echoed
-	return func() { _ = unix.IoctlSetTermios(stdin, unix.TCSETS, before) }
+	return func() {
+		if inFront(stdin) {
+			_ = unix.IoctlSetTermios(stdin, unix.TCSETS, before)
+		}
+	}
+}
+
+// inFront says that this process may change its terminal: one in the background is stopped for that.
+func inFront(terminal int) bool {
+	group, err := unix.IoctlGetInt(terminal, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
 }
 
 // note shows one line that stays.

@@ -41,7 +41,6 @@ class Fork:
             finally:
                 os._exit(1)  # before its time: it is killed else
         os.close(into)
-        os.set_blocking(out, False)
         self.stdout = os.fdopen(out, "rb")
 
     def poll(self):
@@ -61,10 +60,8 @@ class Fork:
 class Warm(trainers.Replica):
     """A replica that is forked."""
 
-    def __init__(self, lighthouse, name, *args):
-        self.name, self._lighthouse, self.output = name, lighthouse, ""
-        env = {"REPLICA_GROUP_ID": name, "SKERRY_LIGHTHOUSE": lighthouse.address}
-        self.process = Fork(trainers.DIGITS, list(map(str, args)), env)
+    def _start(self, program, args, env):
+        return Fork(program, args, env)
 
 
 def warm():

@@ -13,20 +13,17 @@ The ranks are forked from a process that has torch, but not yet our library, whi
 """
 
 import argparse
-import collections
 import importlib.util
 import json
 import multiprocessing
 import os
-import queue
 import re
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
+
+import children
 
 LIMIT = int(os.environ.get("SUITES_LIMIT", "60"))  # seconds for a test; reaching it is a failure
 
@@ -154,7 +151,7 @@ def tests_of(suite, backend, source):
     return {".".join(t.id().split(".")[-2:]): t for t in flat(cases) if isinstance(t, case)}
 
 
-def child(suite, backend, world, source, done, only):
+def child(suite, backend, world, source, only, done):
     """Runs the tests that are not done, and tells of each in a line on descriptor 3."""
     os.environ.update(BACKEND=backend, WORLD_SIZE=str(world), OMP_NUM_THREADS="1", INIT_METHOD="file://")
     out = os.fdopen(3, "w", buffering=1)
@@ -171,64 +168,6 @@ def child(suite, backend, world, source, done, only):
         came = "failed" if bad else "skipped" if result.skipped else "passed"
         why = bad[0][1] if bad else result.skipped[0][1] if result.skipped else ""
         out.write(json.dumps({"test": name, "came": came, "why": why, "took": time.monotonic() - began}) + "\n")
-
-
-def run(name, backend, world, source, only, log):
-    """What came of each test of a suite. A process that hangs or dies with a test is made anew for the next."""
-    results = {}
-    while True:
-        read, write = os.pipe()
-        code = (
-            "import os, sys; os.dup2(int(sys.argv.pop()), 3); sys.path.insert(0, sys.argv.pop()); import suites, json;"
-            "suites.child(*json.loads(sys.argv.pop()))"
-        )
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, json.dumps([name, backend, world, source, list(results), only]), os.path.dirname(os.path.abspath(__file__)), str(write)],
-            pass_fds=[write], stdout=log, stderr=log, start_new_session=True,
-        )
-        os.close(write)
-        lines = queue.Queue()
-
-        def follow(pipe):
-            with os.fdopen(pipe) as f:
-                for line in f:
-                    lines.put(line)
-            lines.put(None)
-
-        threading.Thread(target=follow, args=(read,), daemon=True).start()
-        now, why = None, "its process died"
-        while True:
-            try:
-                line = lines.get(timeout=LIMIT + 30)
-            except queue.Empty:
-                why = f"took longer than {LIMIT + 30} s"
-                break
-            if line is None:
-                break
-            said = json.loads(line)
-            now = said["test"]
-            if "came" in said:
-                results[now], now = said, None
-        if now is None:
-            process.wait()
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.wait()
-        if now is None:
-            if process.returncode:
-                raise SystemExit(f"{name} with {backend} ended with {process.returncode}: see {log.name}")
-            return results
-        results[now] = {"test": now, "came": "failed", "why": why, "took": LIMIT}
-
-
-def show(name, backend, results):
-    by = collections.Counter(r["came"] for r in results.values())
-    whys = collections.Counter(r["why"] for r in results.values() if r["came"] == "skipped")
-    print(f"{name}, {backend}: {by['passed']} passed, {by['failed']} failed, {by['skipped']} skipped, {sum(r['took'] for r in results.values()):.0f} s")
-    for why, n in whys.most_common():
-        print(f"    skipped {n}: {why}")
 
 
 def main():
@@ -252,25 +191,19 @@ def main():
         for backend in backends:
             stem = os.path.join(opts.out, f"{re.sub('[^a-z0-9_]', '-', name.removesuffix('.py'))}-{backend}")
             with open(stem + ".log", "w") as log:
-                of[backend] = run(name, backend, opts.world, opts.source, opts.only, log)
+                args = [name, backend, opts.world, opts.source, opts.only]
+                of[backend] = children.run("suites", args, LIMIT + 30, log, f"{name} with {backend}")
             with open(stem + ".json", "w") as f:
                 json.dump(of[backend], f, indent=1)
-            show(name, backend, of[backend])
+            children.show(name, backend, of[backend])
         peer = of.get("gloo", {})
         for test, r in of.get("skerry", {}).items():
             if r["came"] == "failed" and peer.get(test, r)["came"] != "passed":
-                print(f"  failed{' with both' if peer else ''}: {test}: {last(r)}")
+                print(f"  failed{' with both' if peer else ''}: {test}: {children.last(r)}")
             elif r["came"] != "passed" and peer.get(test, {"came": ""})["came"] == "passed":
-                print(f"  {r['came']}, and Gloo passes: {test}: {last(r)}")
+                print(f"  {r['came']}, and Gloo passes: {test}: {children.last(r)}")
             bad += r["came"] == "failed" and peer.get(test, {"came": "passed"})["came"] == "passed"
     return 1 if bad else 0
-
-
-def last(result):
-    """The line that says most: the last of a traceback that is not a rule."""
-    lines = [line for line in result["why"].strip().splitlines() if line.strip() and not line.startswith("frame #")]
-    named = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Aborted|Timeout)\b", line)]
-    return (named or lines or [""])[-1][:200]
 
 
 if __name__ == "__main__":

@@ -14,20 +14,17 @@ import argparse
 import collections
 import json
 import os
-import queue
 import re
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
-import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "tests"))
+import children
+
+sys.path.insert(0, os.path.join(children.HERE, "tests"))
 
 LIMIT = 120  # seconds for a test; reaching it is a failure
 WITH = ("theirs", "group", "all")
+ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}  # names come from the order in a set
 
 # Tests of torchft's groups in child processes: there is nothing of ours in them.
 THEIRS_ALONE = "Baby|baby"
@@ -101,7 +98,7 @@ class Tell:
         self.say(**self.now)
 
 
-def child(path, parts, skerry_binary, lighthouse_binary, done, only):
+def child(path, parts, skerry_binary, lighthouse_binary, only, done):
     """Runs the tests of a file that are not done, and tells of each on descriptor 3."""
     import pytest
 
@@ -109,73 +106,6 @@ def child(path, parts, skerry_binary, lighthouse_binary, done, only):
     tell = Tell(os.fdopen(3, "w", buffering=1), done, only)
     status = pytest.main(["-p", "no:cacheprovider", "-p", "no:timeout", "--rootdir", os.path.dirname(path), path], plugins=[tell])
     os._exit(0 if status in (0, 1, 5) else status)  # threads that hang would hold it up
-
-
-def run(path, parts, binaries, only, log):
-    """What came of each test of a file. A process that hangs or dies with a test is made anew for the next."""
-    results = {}
-    env = dict(os.environ, PYTHONHASHSEED="0", PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="1")  # names come from the order in a set
-    code = "import os, sys; os.dup2(int(sys.argv.pop()), 3); sys.path.insert(0, sys.argv.pop()); import torchft_suites, json; torchft_suites.child(*json.loads(sys.argv.pop()))"
-    while True:
-        read, write = os.pipe()
-        args = json.dumps([path, parts, *binaries, list(results), only])
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, args, HERE, str(write)], env=env, pass_fds=[write], stdout=log, stderr=log, start_new_session=True
-        )
-        os.close(write)
-        lines = queue.Queue()
-
-        def follow(pipe):
-            with os.fdopen(pipe) as f:
-                for line in f:
-                    lines.put(line)
-            lines.put(None)
-
-        threading.Thread(target=follow, args=(read,), daemon=True).start()
-        now, why, before = None, "its process died", len(results)
-        began = time.monotonic()
-        while True:
-            try:
-                line = lines.get(timeout=LIMIT)
-            except queue.Empty:
-                why = f"took longer than {LIMIT} s"
-                break
-            if line is None:
-                break
-            said = json.loads(line)
-            now, began = said["test"], time.monotonic()
-            if "came" in said:
-                results[now], now = said, None
-        if now is None and why == "its process died":
-            process.wait()
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.wait()
-        if now is not None:
-            results[now] = {"test": now, "came": "failed", "why": why, "took": time.monotonic() - began}
-        elif process.returncode == 0:
-            return results
-        elif len(results) == before:
-            raise SystemExit(f"{path} with {parts} ended with {process.returncode}: see {log.name}")
-
-
-def show(name, parts, results):
-    by = collections.Counter(r["came"] for r in results.values())
-    whys = collections.Counter(r["why"] for r in results.values() if r["came"] == "skipped")
-    took = sum(r["took"] for r in results.values())
-    print(f"{name}, {parts}: {by['passed']} passed, {by['failed']} failed, {by['skipped']} skipped, {took:.0f} s", flush=True)
-    for why, n in whys.most_common():
-        print(f"    skipped {n}: {why}")
-    return by
-
-
-def last(result):
-    """The line that says most: the last of a traceback that names an error."""
-    lines = [line for line in result["why"].strip().splitlines() if line.strip()]
-    named = [line for line in lines if re.match(r"(E +)?[\w.]*(Error|Exception|Aborted|Timeout)\b", line)]
-    return (named or lines or [""])[-1][:300]
 
 
 def main():
@@ -210,18 +140,20 @@ def main():
         for p in parts:
             path = os.path.join(opts.out, f"{name.replace(os.sep, '-')}-{p}")
             with open(path + ".log", "w") as log:
-                of[p] = run(os.path.join(folder, name), p, binaries, opts.only, log)
+                file = os.path.join(folder, name)
+                args = [file, p, *binaries, opts.only]
+                of[p] = children.run("torchft_suites", args, LIMIT, log, f"{file} with {p}", again=True, env=ENVIRONMENT)
             with open(path + ".json", "w") as f:
                 json.dump(of[p], f, indent=1)
-            sums[p] += show(name, p, of[p])
+            sums[p] += children.show(name, p, of[p])
         peer = of.get("theirs", {})
         for p in parts:
             for test, r in of[p].items():
                 theirs = peer.get(test, {"came": "unknown"})["came"]
                 if r["came"] == "failed" and (p == "theirs" or theirs != "passed"):
-                    print(f"  {p} fails (theirs: {theirs}): {test}: {last(r)}")
+                    print(f"  {p} fails (theirs: {theirs}): {test}: {children.last(r)}")
                 elif r["came"] != "passed" and theirs == "passed":
-                    print(f"  {r['came']} with {p}, and theirs passes: {test}: {last(r)}")
+                    print(f"  {r['came']} with {p}, and theirs passes: {test}: {children.last(r)}")
                     bad += r["came"] == "failed"
     for p, by in sums.items():
         print(f"{p}: {by['passed']} passed, {by['failed']} failed, {by['skipped']} skipped")

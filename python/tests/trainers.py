@@ -73,13 +73,14 @@ class Replica:
     """A process of examples/digits.py, or of another program."""
 
     def __init__(self, lighthouse, name, *args, program=DIGITS):
-        env = dict(os.environ, REPLICA_GROUP_ID=name, SKERRY_LIGHTHOUSE=lighthouse.address)
         self.name, self._lighthouse = name, lighthouse
-        self.process = subprocess.Popen(
-            [sys.executable, program, *map(str, args)], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
+        self.process = self._start(program, list(map(str, args)), {"REPLICA_GROUP_ID": name, "SKERRY_LIGHTHOUSE": lighthouse.address})
         os.set_blocking(self.process.stdout.fileno(), False)
         self.output = ""
+
+    def _start(self, program, args, env):
+        """The process, with variables besides those of this one."""
+        return subprocess.Popen([sys.executable, program, *args], env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def read(self):
         while more := self.process.stdout.read():

@@ -173,25 +173,27 @@ class Group(dist.ProcessGroup):
     def _all(self, works, result):
         return _Several(self, works, result)
 
-    def _root(self, opts, root, size=0):
-        """The rank that options or a caller name; 0 if neither does. It is one of size; 0: of the group's, None: of nobody
-        knows how many."""
+    _sums_sparse = True  # by several operations
+
+    def _known_size(self):
+        """How many ranks there are; None: nobody knows yet."""
+        return self.size()
+
+    def _root(self, opts, root):
+        """The rank that options or a caller name; 0 if neither does."""
         if root is None:
             root = opts if isinstance(opts, int) else getattr(opts, "rootRank", 0)
-        size = self.size() if size == 0 else size
+        size = self._known_size()
         if root < 0 or size is not None and root >= size:
             raise ValueError(f"skerry: invalid root rank {root} of {size}")
         return root
-
-    def _sums_sparse(self):
-        return True
 
     # The verbs, as torch.distributed calls them; who calls them by hand may name a tensor, and the root or the operation
     # in the place of options.
 
     def allreduce(self, tensors, opts=None, *, op=None):
         tensors, opts = _list(tensors), opts or op
-        if self._sums_sparse() and tensors[0].layout is torch.sparse_coo and len(tensors) == 1 and _reduce(opts) == _ops.reduce_code(dist.ReduceOp.SUM):
+        if self._sums_sparse and tensors[0].layout is torch.sparse_coo and len(tensors) == 1 and _reduce(opts) == _ops.reduce_code(dist.ReduceOp.SUM):
             return _sparse.all_reduce(self, tensors[0], opts, _Several)
         return self._do(_ops.ALL_REDUCE, tensors, tensors, tensors, opts, reduce=_reduce(opts))
 

@@ -74,17 +74,15 @@ class _ManagedGroup(Group):
         self._manager, self._alone = weakref.ref(manager), None
         self._begin(0, 1, handle)
 
-    def _sums_sparse(self):
-        """A sum of sparse tensors is made of several operations, of the ranks of one quorum."""
-        return False
+    _sums_sparse = False  # the operations of a sum might be of several quorums
 
     def _do(self, *args, **fields):
         self._wait_alone()
         return super()._do(*args, **fields)
 
-    def _root(self, opts, root):
-        """Who takes part is not known before the quorum is: the library checks it then."""
-        return super()._root(opts, root, None)
+    def _known_size(self):
+        """Not before the quorum is: the library checks roots then."""
+        return None
 
     def _reduce_quantized(self, tensor, reduce_op, format):
         """An all-reduce in eight bits. It is made of two operations, which no other may come between."""
@@ -299,8 +297,9 @@ class Manager:
         """A future that never fails: where the other one does, or has no value after timeout (None: the time of an
         operation), the step is discarded, and the value is default."""
         self.group  # noqa: B018  raises, if there is none
-        limit = (microseconds(timeout) or self._numbers()["op_timeout_us"]) / 1e6
-        wrapped, once, step = torch.futures.Future(), threading.Lock(), self._numbers()["step"]
+        now = self._numbers()
+        limit, step = (microseconds(timeout) or now["op_timeout_us"]) / 1e6, now["step"]
+        wrapped, once = torch.futures.Future(), threading.Lock()
 
         def settle(value, error=None):
             if once.acquire(blocking=False):

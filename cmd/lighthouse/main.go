@@ -40,13 +40,9 @@ func main() {
 // error is one line, whatever it is made of.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd := newCommand()
-	cmd.SetArgs(args)
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
-	err := cli.Find(cmd, args)
-	if err == nil {
-		err = cmd.ExecuteContext(ctx)
-	}
+	err := cli.Execute(ctx, cmd, args)
 	if err != nil {
 		fmt.Fprintf(stderr, "lighthouse: %s\n", printable.Line(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}

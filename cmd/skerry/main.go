@@ -48,13 +48,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := newRoot()
-	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := cli.Find(root, args)
-	if err == nil {
-		err = root.ExecuteContext(ctx)
-	}
+	err := cli.Execute(ctx, root, args)
 	switch {
 	case err == nil:
 		return 0

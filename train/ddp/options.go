@@ -142,15 +142,11 @@ func (o *Options) check(params []Param) error {
 	return errors.Join(errs...)
 }
 
-// gradientBytes is the size of all gradients; those that check refuses count as none.
+// gradientBytes is the size of all gradients; check has seen that each has one.
 func gradientBytes(params []Param) int {
 	sum := 0
 	for _, p := range params {
-		if !p.Grad.IsNone() {
-			sum += p.Grad.NumBytes()
-		} else if n, err := tensor.Elements(p.DType, p.Shape); err == nil {
-			sum += n * p.DType.Size()
-		}
+		sum += p.elements() * p.dtype().Size()
 	}
 	return sum
 }

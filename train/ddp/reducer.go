@@ -58,8 +58,12 @@ type step struct {
 // New makes a Reducer over params, given in the order of the forward pass. The
 // gradients' memory must stay where it is. It returns all that is wrong, joined.
 func New(m Manager, params []Param, o Options) (*Reducer, error) {
-	err := o.fill(gradientBytes(params))
-	if err = errors.Join(err, o.check(params), fits(m, o.Hook)); err != nil {
+	refused, gradients := o.check(params), 0
+	if refused == nil {
+		gradients = gradientBytes(params)
+	}
+	err := o.fill(gradients)
+	if err = errors.Join(err, refused, fits(m, o.Hook)); err != nil {
 		return nil, fmt.Errorf("ddp: %w", err)
 	}
 	n := len(params)

@@ -55,11 +55,7 @@ func TestStrict(t *testing.T) {
 	} {
 		root := tree()
 		root.SetOut(&bytes.Buffer{})
-		root.SetArgs(strings.Fields(args))
-		err := cli.Find(root, strings.Fields(args))
-		if err == nil {
-			err = root.Execute()
-		}
+		err := cli.Execute(t.Context(), root, strings.Fields(args))
 		if got := cli.StatusOf(err); got != want.status || err != nil && !strings.Contains(err.Error(), want.said) {
 			t.Errorf("%q: status %d, %v; want %d, %s", args, got, err, want.status, want.said)
 		}

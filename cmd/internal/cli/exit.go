@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,7 +52,7 @@ func StatusOf(err error) int {
 func Strict(root *cobra.Command) {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
-	// Find has looked for what is no command; behind "--" nothing is.
+	// Execute has looked for what is no command; behind "--" nothing is.
 	root.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			return unknown(cmd, args[0])
@@ -61,13 +62,22 @@ func Strict(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return WithStatus(StatusUsage, err) })
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultHelpCmd()
-	root.InitDefaultHelpFlag() // so that Find knows that these have no value
+	root.InitDefaultHelpFlag() // so that find knows that these have no value
 	root.InitDefaultVersionFlag()
 	usageArgs(root)
 }
 
-// Find is the usage error of args that name a command that there is not, or nil.
-func Find(root *cobra.Command, args []string) error {
+// Execute runs the command that args name of a root that is Strict.
+func Execute(ctx context.Context, root *cobra.Command, args []string) error {
+	if err := find(root, args); err != nil {
+		return err
+	}
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
+}
+
+// find is the usage error of args that name a command that there is not, or nil.
+func find(root *cobra.Command, args []string) error {
 	check := root.Args
 	root.Args = nil // cobra's own check, which knows commands from the values of flags
 	cmd, rest, err := root.Find(args)
@@ -87,7 +97,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		Use:   "help [COMMAND]",
 		Short: "Help about any command",
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := Find(root, args); err != nil {
+			if err := find(root, args); err != nil {
 				return err
 			}
 			cmd, rest, _ := root.Find(args) // as above

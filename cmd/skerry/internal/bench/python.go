@@ -41,8 +41,12 @@ func runPython(ctx context.Context, o Options, emit emitFunc) error {
 // pythonArgs are those of the module. It takes an all-reduce of 0 bytes for a barrier.
 func (o Options) pythonArgs(what string, n int) []string {
 	args := []string{what, "--ranks", strconv.Itoa(n), "--rounds", strconv.Itoa(cmp.Or(o.Samples, 10))}
-	if o.Bytes != nil {
-		args = append(args, "--bytes", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(o.Bytes)), ","), "[]"))
+	var sizes []string
+	for _, bytes := range o.Bytes {
+		sizes = append(sizes, strconv.FormatInt(bytes, 10))
+	}
+	if sizes != nil {
+		args = append(args, "--bytes", strings.Join(sizes, ","))
 	}
 	if o.Peers {
 		args = append(args, "--gloo")

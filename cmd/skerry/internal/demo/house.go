@@ -65,7 +65,7 @@ func (d *demo) startHouses(ctx context.Context) error {
 		for h.address == "" {
 			select {
 			case m := <-d.inbox:
-				if err := d.take(m); err != nil {
+				if err := d.take(ctx, m); err != nil {
 					return err
 				}
 			case <-ctx.Done():

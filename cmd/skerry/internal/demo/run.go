@@ -61,7 +61,6 @@ type message struct {
 //	replica-n ──┘                      └─▶ killer  (SIGKILL, restart)
 type demo struct {
 	cfg      config
-	asked    context.Context // ends when the user has seen enough
 	view     *view
 	ledger   *ledger
 	rng      *rand.Rand
@@ -140,7 +139,7 @@ func (r Report) tell(stdout io.Writer, asJSON bool) error {
 
 func newDemo(c config, v *view) *demo {
 	d := &demo{
-		cfg: c, view: v, ledger: newLedger(), asked: context.Background(),
+		cfg: c, view: v, ledger: newLedger(),
 		rng:   rand.New(rand.NewPCG(c.Seed, 0)),
 		inbox: make(chan message, inboxSize), over: make(chan struct{}),
 		nextKill: c.KillEvery, killAt: time.NewTimer(time.Hour),
@@ -180,7 +179,6 @@ func (d *demo) stay(ctx context.Context) {
 
 // train starts everybody, and trains to the end.
 func (d *demo) train(ctx context.Context) error {
-	d.asked = ctx
 	if err := d.startHouses(ctx); err != nil {
 		return err
 	}
@@ -198,7 +196,7 @@ func (d *demo) train(ctx context.Context) error {
 		select {
 		case m := <-d.inbox:
 			before := d.ledger.steps()
-			if err := d.take(m); err != nil {
+			if err := d.take(ctx, m); err != nil {
 				return err
 			}
 			if d.ledger.steps() > before {
@@ -287,12 +285,12 @@ func (d *demo) stop(replicas []*replica, houses []*house) {
 	}
 }
 
-// take takes in one message.
-func (d *demo) take(m message) error {
+// take takes in one message. Ctx ends when the user has seen enough.
+func (d *demo) take(ctx context.Context, m message) error {
 	w := m.from
 	switch {
 	case m.generation != w.generation: // of an incarnation that is dead
-	case m.exited && d.asked.Err() != nil: // Ctrl-C reaches workers, too
+	case m.exited && ctx.Err() != nil: // Ctrl-C reaches workers, too
 	case m.exited:
 		if w.ends++; w.ends > maxEnds {
 			return fmt.Errorf("%s ended %d times in a row: %w", w.name, w.ends, oneLine(endOf(m.err)))

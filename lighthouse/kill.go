@@ -18,6 +18,8 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+	"github.com/skerry-ft/skerry/lighthouse/api"
+	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -27,7 +29,7 @@ const killTimeout = 5 * time.Second
 // kill ends a replica's process through its manager, ours or torchft's, at the
 // address that the replica itself named. It says nothing to the rules: the
 // death is seen like any other.
-func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
+func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
 	j, err := s.existing(ctx, name)
 	if err != nil {
 		return err
@@ -51,11 +53,13 @@ func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, rea
 	}
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
-	if err := s.callKill(ctx, u.Host, j.name, kind, wire.Text(reason)); err != nil {
+	if err := s.callKill(ctx, u.Host, j.name, kind, wire.Text(o.Reason)); err != nil {
 		said := status.Convert(err) // without what grpc puts around a manager's words
 		return status.Errorf(said.Code(), "kill replica %s at %s: %s", id, address, wire.Text(said.Message()))
 	}
-	j.log.Info().Str(logkey.ReplicaID, string(id)).Str(logkey.Addr, address).Msg("replica killed")
+	j.log.Info().Str(logkey.ReplicaID, string(id)).Str(logkey.Addr, address).Object("order", order(o)).Msg("replica killed")
+	j.leadership.feed.Add(j.name, api.Event{AtMs: time.Now().UnixMilli(), Kind: "kill", Replica: string(id), By: o.By, From: o.From, Reason: o.Reason,
+		Text: fmt.Sprintf("%s is killed, asked for by %s: %s", id, o.By, o.Reason)})
 	return nil
 }
 

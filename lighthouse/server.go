@@ -24,6 +24,8 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/feed"
+	"github.com/skerry-ft/skerry/lighthouse/internal/split"
 )
 
 const (
@@ -43,7 +45,7 @@ type Server struct {
 	guard    *guard.Guard
 	log      zerolog.Logger
 	sampled  zerolog.Logger // for the lines that strangers cause
-	refused  refusals       // joins of torchft's
+	refused  feed.Refusals  // joins of torchft's
 	sampler  *guard.Sampler // counts those that are left out
 	listener net.Listener
 	cluster  *cluster.Node
@@ -169,15 +171,16 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if err := s.cluster.Start(); err != nil {
 		return err
 	}
-	split := newSplitter(s.listener, s.cfg.HelloTimeout, s.secured, s.log)
+	port := split.New(s.listener, s.cfg.HelloTimeout, s.secured, s.log)
 	rpc := s.newRPCServer()
-	page := s.newWeb().HTTP()
+	pages := s.newWeb()
+	page := pages.HTTP()
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { split.run(); return nil })
+	g.Go(func() error { port.Run(); return nil })
 	g.Go(func() error { s.follow(ctx); return nil })
 	g.Go(func() error { s.guard.TellExpiry(ctx, s.log); return nil })
-	g.Go(func() error { return serveError("RPC", rpc.Serve(split.grpc)) })
-	g.Go(func() error { return serveError("HTTP", page.Serve(split.http)) })
+	g.Go(func() error { return serveError("RPC", rpc.Serve(port.GRPC)) })
+	g.Go(func() error { return serveError("HTTP", page.Serve(port.HTTP)) })
 	g.Go(func() error {
 		// The leadership ends first, so that what the rest of the shutdown breaks
 		// is no witness against anybody.
@@ -185,7 +188,8 @@ func (s *Server) Run(ctx context.Context) (err error) {
 			s.link.close()
 			rpc.Stop()
 			stopHTTP(page)
-			_ = split.close() // its listener's error is Close's to report
+			pages.Wait()
+			_ = port.Close() // its listener's error is Close's to report
 		}()
 		return s.cluster.Run(ctx, leader{s})
 	})

@@ -134,7 +134,9 @@ func (j *job) push() {
 			line.Str(logkey.Reason, e.Text)
 		}
 		line.Msg(e.Kind.String())
-		j.events = append(j.events, event{AtMs: time.Now().UnixMilli(), Text: e.String()})
+		at := time.Now().UnixMilli()
+		j.leadership.feed.Note(j.name, at, e)
+		j.events = append(j.events, event{AtMs: at, Text: e.String()})
 		j.events = j.events[max(len(j.events)-eventsKept, 0):]
 	}
 }

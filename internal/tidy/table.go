@@ -60,8 +60,13 @@ var mayImport = map[string][]string{
 	"lighthouse": {"quorum", "quorum/shell", "lighthouse/api", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
-	"lighthouse/api":          {},
-	"lighthouse/internal/web": {"quorum", "lighthouse/api", "internal/wire", "internal/guard"},
+	"lighthouse/api":              {},
+	"lighthouse/internal/access":  {"internal/guard", "internal/wire/..."},
+	"lighthouse/internal/feed":    {"quorum", "lighthouse/api", "lighthouse/internal/web"},
+	"lighthouse/internal/live":    {"lighthouse/api"},
+	"lighthouse/internal/openapi": {},
+	"lighthouse/internal/split":   {"internal/guard"},
+	"lighthouse/internal/web":     {"quorum", "lighthouse/api", "lighthouse/internal/live", "lighthouse/internal/openapi", "internal/wire/...", "internal/guard", "internal/perhost"},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
 

@@ -1,4 +1,4 @@
-package lighthouse
+package split
 
 import (
 	"net"
@@ -18,7 +18,7 @@ type named struct {
 // and who was silent for longest goes.
 func TestSilentCrowdKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
-	s := &splitter{sniffing: make(map[net.Conn]uint64)}
+	s := &Splitter{sniffing: make(map[net.Conn]uint64)}
 	all := make([]*named, maxSniffed+2)
 	for i := range all {
 		all[i] = &named{n: i}
@@ -42,8 +42,8 @@ func TestSilentCrowdKeepsNobodyOut(t *testing.T) {
 // A connection that comes while the splitter is closed is closed, too.
 func TestClosedSplitterTakesNothing(t *testing.T) {
 	t.Parallel()
-	s := newSplitter(newPipeListener(), time.Minute, inTheClear, zerolog.Nop())
-	if err := s.close(); err != nil {
+	s := New(newPipeListener(), time.Minute, inTheClear, zerolog.Nop())
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	client, server := net.Pipe()

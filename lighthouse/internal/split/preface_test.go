@@ -1,4 +1,4 @@
-package lighthouse
+package split
 
 import (
 	"context"
@@ -46,11 +46,11 @@ func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 func TestSplitter(t *testing.T) {
 	t.Parallel()
 	listener := newPipeListener()
-	s := newSplitter(listener, time.Minute, inTheClear, zerolog.Nop())
+	s := New(listener, time.Minute, inTheClear, zerolog.Nop())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.run()
+		s.Run()
 	}()
 	connect := func() net.Conn {
 		client, server := net.Pipe()
@@ -63,10 +63,10 @@ func TestSplitter(t *testing.T) {
 		name, text string
 		half       *half
 	}{
-		{"HTTP/1", "GET / HTTP/1.1\r\n\r\n", s.http},
-		{"HTTP/2", http2Preface + "\r\n\r\nSM\r\n\r\nframes", s.grpc},
-		{"a method that begins alike", "PROPFIND / HTTP/1.1\r\n\r\n", s.http},
-		{"preface that goes wrong at its end", "PRI * HTTP/2.1\r\n", s.http},
+		{"HTTP/1", "GET / HTTP/1.1\r\n\r\n", s.HTTP},
+		{"HTTP/2", http2Preface + "\r\n\r\nSM\r\n\r\nframes", s.GRPC},
+		{"a method that begins alike", "PROPFIND / HTTP/1.1\r\n\r\n", s.HTTP},
+		{"preface that goes wrong at its end", "PRI * HTTP/2.1\r\n", s.HTTP},
 	} {
 		client := connect()
 		var writing sync.WaitGroup
@@ -89,14 +89,14 @@ func TestSplitter(t *testing.T) {
 		_ = conn.Close()
 		writing.Wait()
 	}
-	if err := errors.Join(s.grpc.Close(), s.http.Close()); err != nil {
+	if err := errors.Join(s.GRPC.Close(), s.HTTP.Close()); err != nil {
 		t.Error(err)
 	}
 	<-done
 	if _, err := silent.Read(make([]byte, 1)); err == nil {
 		t.Error("the silent connection was left open")
 	}
-	if _, err := s.http.Accept(); !errors.Is(err, net.ErrClosed) {
+	if _, err := s.HTTP.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("accept after the end: %v, want net.ErrClosed", err)
 	}
 }

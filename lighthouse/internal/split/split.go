@@ -1,4 +1,5 @@
-package lighthouse
+// Package split shares one port between gRPC and HTTP/1, by how a connection begins.
+package split
 
 import (
 	"bufio"
@@ -26,12 +27,12 @@ const maxSniffed = 4_096
 // maxAcceptDelay is the longest pause after an accept that went wrong in passing.
 const maxAcceptDelay = time.Second
 
-// splitter shares one listener between gRPC, which keeps its own HTTP/2
+// Splitter shares one listener between gRPC, which keeps its own HTTP/2
 // transport so, and HTTP/1. It is safe for concurrent use.
-type splitter struct {
+type Splitter struct {
 	listener net.Listener
-	grpc     *half
-	http     *half
+	GRPC     *half
+	HTTP     *half
 	timeout  time.Duration // for the first bytes
 	secure   func(net.Conn) (guard.Secured, error)
 	log      zerolog.Logger
@@ -45,12 +46,12 @@ type splitter struct {
 	begun    uint64              // how many there have been
 }
 
-// newSplitter makes one whose connections have that long to show their first
-// bytes; secure makes their TLS handshakes before. run works it.
-func newSplitter(
+// New makes one whose connections have that long to show their first
+// bytes; secure makes their TLS handshakes before. Run works it.
+func New(
 	listener net.Listener, timeout time.Duration, secure func(net.Conn) (guard.Secured, error), log zerolog.Logger,
-) *splitter {
-	s := &splitter{
+) *Splitter {
+	s := &Splitter{
 		listener: listener,
 		timeout:  timeout,
 		secure:   secure,
@@ -58,14 +59,14 @@ func newSplitter(
 		sniffing: make(map[net.Conn]uint64),
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
-	s.grpc = &half{splitter: s, conns: make(chan net.Conn)}
-	s.http = &half{splitter: s, conns: make(chan net.Conn)}
+	s.GRPC = &half{splitter: s, conns: make(chan net.Conn)}
+	s.HTTP = &half{splitter: s, conns: make(chan net.Conn)}
 	return s
 }
 
-// run accepts until the splitter is closed, and returns when no connection is
+// Run accepts until the splitter is closed, and returns when no connection is
 // being sniffed any more.
-func (s *splitter) run() {
+func (s *Splitter) Run() {
 	defer s.handing.Wait()
 	pauses := backoff.Backoff{First: time.Millisecond, Most: maxAcceptDelay}
 	for {
@@ -93,9 +94,9 @@ func (s *splitter) run() {
 	}
 }
 
-// close closes the listener and what is being sniffed; connections that were
+// Close closes the listener and what is being sniffed; connections that were
 // handed on belong to their servers. The second call does nothing.
-func (s *splitter) close() error {
+func (s *Splitter) Close() error {
 	if s.ctx.Err() != nil {
 		return nil
 	}
@@ -105,7 +106,7 @@ func (s *splitter) close() error {
 
 // begin notes that conn is being sniffed. The caller closes oldest, which makes room
 // for it; nil: there is room.
-func (s *splitter) begin(conn net.Conn) (oldest net.Conn) {
+func (s *Splitter) begin(conn net.Conn) (oldest net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.sniffing) >= maxSniffed {
@@ -123,14 +124,14 @@ func (s *splitter) begin(conn net.Conn) (oldest net.Conn) {
 }
 
 // forget notes that conn was sniffed.
-func (s *splitter) forget(conn net.Conn) {
+func (s *Splitter) forget(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sniffing, conn)
 }
 
 // hand gives a connection to the half whose protocol it speaks.
-func (s *splitter) hand(conn net.Conn) {
+func (s *Splitter) hand(conn net.Conn) {
 	defer s.forget(conn)
 	defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })() // nothing was said, nothing is lost
 	sniffed, to, err := s.sniff(conn)
@@ -147,7 +148,7 @@ func (s *splitter) hand(conn net.Conn) {
 
 // sniff makes a connection's handshake, and looks at as much of the HTTP/2 preface as
 // it begins with.
-func (s *splitter) sniff(conn net.Conn) (net.Conn, *half, error) {
+func (s *Splitter) sniff(conn net.Conn) (net.Conn, *half, error) {
 	secured, err := s.secure(conn)
 	if err != nil {
 		return nil, nil, err
@@ -155,14 +156,14 @@ func (s *splitter) sniff(conn net.Conn) (net.Conn, *half, error) {
 	if err := secured.SetReadDeadline(time.Now().Add(s.timeout)); err != nil {
 		return nil, nil, err
 	}
-	c, to := &sniffedConn{secured, bufio.NewReaderSize(secured, len(http2Preface))}, s.grpc
-	for n := 1; n <= len(http2Preface) && to == s.grpc; n++ {
+	c, to := &sniffedConn{secured, bufio.NewReaderSize(secured, len(http2Preface))}, s.GRPC
+	for n := 1; n <= len(http2Preface) && to == s.GRPC; n++ {
 		first, err := c.ahead.Peek(n)
 		if err != nil {
 			return nil, nil, err
 		}
 		if string(first) != http2Preface[:n] {
-			to = s.http
+			to = s.HTTP
 		}
 	}
 	return c, to, secured.SetReadDeadline(time.Time{})
@@ -179,7 +180,7 @@ func (c *sniffedConn) Read(p []byte) (int, error) { return c.ahead.Read(p) }
 
 // half is the listener of one of the two protocols.
 type half struct {
-	splitter *splitter
+	splitter *Splitter
 	conns    chan net.Conn
 }
 
@@ -195,7 +196,7 @@ func (h *half) Accept() (net.Conn, error) {
 
 // Close closes the shared listener, so the other half too: they are closed
 // together, when the server stops.
-func (h *half) Close() error { return h.splitter.close() }
+func (h *half) Close() error { return h.splitter.Close() }
 
 // Addr is the shared listener's address.
 func (h *half) Addr() net.Addr { return h.splitter.listener.Addr() }

@@ -143,7 +143,7 @@ func (s *Server) Status(ctx context.Context) (Status, error) {
 func (j *job) status(now time.Time) JobStatus {
 	m := j.machine.Status(now)
 	st := JobStatus{
-		Job: j.name, Client: m.Client.String(), Stands: m.Stands, FellBy: m.FellBy, Wanted: m.Wanted,
+		Job: j.name, Client: m.Client.String(), Stands: m.Stands, FellBy: m.Fell.String(), Wanted: m.Wanted,
 		Reason: m.Reason.String(), Replicas: []ReplicaStatus{},
 		MinReplicas: m.Config.MinReplicas, MaxReplicas: m.Config.MaxReplicas,
 		JoinTimeoutMs:      m.Config.JoinTimeout.Milliseconds(),

@@ -10,6 +10,7 @@ package tidy
 var mayImport = map[string][]string{
 	"quorum":       {},
 	"quorum/shell": {"quorum"},
+	"quorum/story": {"quorum"},
 
 	"store":           {"internal/burst", "internal/perhost", "internal/proof"},
 	"store/storetest": {"store"},

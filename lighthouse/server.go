@@ -24,6 +24,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/metrics"
 )
 
 const (
@@ -52,7 +53,7 @@ type Server struct {
 	sampler  *guard.Sampler // counts those that are left out
 	listener net.Listener
 	cluster  *cluster.Node
-	metrics  *metrics
+	metrics  *metrics.Metrics
 	started  time.Time
 	sessions atomic.Int64     // open ones, of all jobs
 	hosts    *perhost.Counter // the same, by host
@@ -113,7 +114,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.sampled, s.sampler = guard.Sampled(s.log)
 	s.listener = s.limitConns(listener)
-	s.metrics = newMetrics(s)
+	s.metrics = s.newMetrics()
 	s.cluster, err = cluster.Open(cluster.Config{
 		Options: cfg.Cluster, Raft: cfg.Raft, DataDir: cfg.DataDir,
 		Addr: listener.Addr(), Listen: cfg.Listen, Advertise: cfg.Advertise,
@@ -237,8 +238,8 @@ func (s *Server) newRPCServer() *grpc.Server {
 		grpc.MaxConcurrentStreams(maxStreamsPerConn),
 		grpc.WaitForHandlers(true),
 		grpc.ConnectionTimeout(s.cfg.HelloTimeout),
-		grpc.ChainUnaryInterceptor(s.metrics.countUnary, s.forwardUnary, s.checkMember),
-		grpc.ChainStreamInterceptor(s.metrics.countStream),
+		grpc.ChainUnaryInterceptor(s.metrics.CountUnary, s.forwardUnary, s.checkMember),
+		grpc.ChainStreamInterceptor(s.metrics.CountStream),
 	)
 	rpc := grpc.NewServer(options...)
 	services := intake.Registrar(rpc)

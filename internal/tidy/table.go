@@ -56,10 +56,12 @@ var mayImport = map[string][]string{
 	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
 	"checkpoint/durable/s3":          {"checkpoint", "checkpoint/durable"},
 
-	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
+	"lighthouse": {"quorum", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
+
+	"lighthouse/internal/metrics": {"quorum", "internal/wire/..."},
 
 	"lighthouse/cluster":                  {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
 	"lighthouse/cluster/internal/datadir": {"internal/wire"},

@@ -20,6 +20,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/perhost"
+	"github.com/skerry-ft/skerry/internal/split"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
@@ -175,7 +176,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if err := s.cluster.Start(); err != nil {
 		return err
 	}
-	split := newSplitter(s.listener, s.cfg.HelloTimeout, s.secured, s.log)
+	port := split.New(split.Config{Listener: s.listener, Timeout: s.cfg.HelloTimeout, Secure: s.secured, Log: s.log})
 	rpc := s.newRPCServer()
 	page := &http.Server{
 		Handler:           s.guardHTTP(s.newMux()),
@@ -187,11 +188,11 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		MaxHeaderBytes:    64 << 10,
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { split.run(); return nil })
+	g.Go(func() error { port.Run(); return nil })
 	g.Go(func() error { s.follow(ctx); return nil })
 	g.Go(func() error { s.guard.TellExpiry(ctx, s.log); return nil })
-	g.Go(func() error { return serveError("RPC", rpc.Serve(split.grpc)) })
-	g.Go(func() error { return serveError("HTTP", page.Serve(split.http)) })
+	g.Go(func() error { return serveError("RPC", rpc.Serve(port.GRPC())) })
+	g.Go(func() error { return serveError("HTTP", page.Serve(port.HTTP())) })
 	g.Go(func() error {
 		// The leadership ends first, so that what the rest of the shutdown breaks
 		// is no witness against anybody.
@@ -199,7 +200,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 			s.link.close()
 			rpc.Stop()
 			stopHTTP(page)
-			_ = split.close() // its listener's error is Close's to report
+			_ = port.Close() // its listener's error is Close's to report
 		}()
 		return s.cluster.Run(ctx, leader{s})
 	})

@@ -56,7 +56,7 @@ var mayImport = map[string][]string{
 	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
 	"checkpoint/durable/s3":          {"checkpoint", "checkpoint/durable"},
 
-	"lighthouse": {"quorum", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost"},
+	"lighthouse": {"quorum", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost", "internal/split"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
@@ -70,8 +70,9 @@ var mayImport = map[string][]string{
 	"manager/internal/final":   {},
 	"manager/internal/tasks":   {},
 	"manager/internal/events":  {},
+	"manager/internal/metrics": {},
 	"manager/internal/session": {"quorum", "internal/wire/...", "manager/internal/final"},
-	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "manager/internal/final", "manager/internal/session"},
+	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "internal/split", "manager/internal/final", "manager/internal/session"},
 	"manager/internal/listen":  {"quorum", "store", "internal/guard", "manager/internal/session"},
 	"manager/internal/state":   {"quorum", "checkpoint", "checkpoint/safetensors", "tensor"},
 
@@ -92,6 +93,7 @@ var mayImport = map[string][]string{
 	"internal/burst":     {},
 	"internal/guard":     {"internal/burst", "internal/perhost", "internal/printable", "internal/proof"},
 	"internal/perhost":   {},
+	"internal/split":     {"internal/guard"},
 	"internal/proof":     {},
 	"internal/supply":    {},
 	"internal/tidy":      {},

@@ -92,6 +92,7 @@ func (j *job) restart() error {
 	j.turns = shell.NewTurns(now)
 	j.writing = nil // its outcome is about a machine that is gone
 	j.machine = quorum.New(now, rules, l)
+	j.leadership.server.metrics.Began(j.name, l.Last)
 	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)
 	j.timed = j.timing()
 	j.machine.Beats(j.timed.BeatInterval)

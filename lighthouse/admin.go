@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // existing returns a job that is there already: an operator's typo must not create
@@ -76,7 +77,7 @@ func (j *job) writeChange(now time.Time, c cluster.Command) error {
 	s := j.leadership.server
 	err := j.leadership.ledger.Apply(c)
 	took := time.Since(now)
-	s.metrics.applied(took, err)
+	s.metrics.Applied(took, err)
 	if err != nil {
 		j.broken = err
 		return err
@@ -86,16 +87,16 @@ func (j *job) writeChange(now time.Time, c cluster.Command) error {
 	return nil
 }
 
-// drain asks a replica to finish its step and go. A replica that drains says so
+// Drain implements web.Actions: it asks a replica to finish its step and go. A replica that drains says so
 // every half second until it is out: only the first time is written.
-func (s *Server) drain(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
+func (s behind) Drain(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
 	return s.apply(ctx, name, change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
 			c := cluster.Command{Kind: cluster.CommandDrain, Replica: id}
 			if j.machine.Drains(id) {
 				c = cluster.Command{}
 			}
-			j.leadership.feed.Ask(j.name, quorum.EventDraining, id, o)
+			j.ask(story.Draining, id, o)
 			return c, j.machine.Drain(now, id, wire.Evidence(o.Reason))
 		},
 		done: func(j *job) {
@@ -116,50 +117,33 @@ func (s *Server) alone(ctx context.Context, name string, id quorum.ReplicaID) (a
 	return alone, err
 }
 
-// evict puts a replica out. A torchft client learns it by its calls, which end.
-func (s *Server) evict(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
+// Evict implements web.Actions: it puts a replica out. A torchft client learns it by its calls, which end.
+func (s behind) Evict(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
 	return s.apply(ctx, name, change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
-			j.leadership.feed.Ask(j.name, quorum.EventEvicted, id, o)
+			j.ask(story.Evicted, id, o)
 			return cluster.Command{Kind: cluster.CommandEvict, Replica: id}, j.machine.Evict(now, id, wire.Evidence(o.Reason))
 		},
 		done: func(j *job) { j.refuseAskers(id, fmt.Errorf("%w: %s", quorum.ErrEvicted, wire.Evidence(o.Reason))) },
 	})
 }
 
-// undo says why a drain or an evict cannot be taken back: a replica that was told of
-// either acts on it at once, and no word calls it back.
-func (s *Server) undo(ctx context.Context, name string, id quorum.ReplicaID) error {
+// Undo implements web.Actions. Nothing is undone today: see web.NoUndo.
+func (s behind) Undo(ctx context.Context, name string, id quorum.ReplicaID, _ web.Order) error {
 	j, err := s.existing(ctx, name)
 	if err != nil {
 		return err
 	}
-	state := quorum.ReplicaState("")
-	err = j.do(ctx, func(now time.Time) {
-		for _, r := range j.machine.Status(now).Replicas {
-			if r.ReplicaID == id {
-				state = r.State
-			}
-		}
-	})
-	switch {
-	case err != nil:
-		return err
-	case state == "":
-		return fmt.Errorf("%w: no replica of job %q is called %q", quorum.ErrUnknown, j.name, id)
-	case state == quorum.StateDraining:
-		return fmt.Errorf("%w: replica %q was told to drain, and finishes its step and goes; start it again when it has gone", web.ErrConflict, id)
-	case state == quorum.StateEvicted:
-		return fmt.Errorf("%w: replica %q was told that it is evicted, and has ended; start it again: a new incarnation is let in", web.ErrConflict, id)
-	}
-	return fmt.Errorf("%w: replica %q is %s: no drain or evict of it is to be undone", web.ErrConflict, id, state)
+	var now quorum.Status
+	err = j.do(ctx, func(at time.Time) { now = j.machine.Status(at) })
+	return cmp.Or(err, web.NoUndo(now, id))
 }
 
 // Drain implements skerrypb.LighthouseServer.
 func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainRequest) (*skerrypb.DrainResponse, error) {
 	id, err := wire.CheckReplicaID(req.GetReplicaId())
 	if err == nil {
-		err = l.server.drain(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
+		err = behind{l.server}.Drain(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
 	}
 	var alone bool
 	if err == nil {
@@ -172,7 +156,7 @@ func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainReques
 func (l *lighthouseService) Evict(ctx context.Context, req *skerrypb.EvictRequest) (*skerrypb.EvictResponse, error) {
 	id, err := wire.CheckReplicaID(req.GetReplicaId())
 	if err == nil {
-		err = l.server.evict(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
+		err = behind{l.server}.Evict(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
 	}
 	return &skerrypb.EvictResponse{}, wire.StatusError(err)
 }

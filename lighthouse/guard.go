@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -76,7 +75,7 @@ func (s *Server) greet(ctx context.Context, method string) error {
 	if err == nil || s.mayAsMember(ctx, method, nil) {
 		return nil
 	}
-	s.metrics.denied(method)
+	s.metrics.Denied(method)
 	return guard.Denied(ctx, s.sampled, method, err)
 }
 
@@ -85,7 +84,7 @@ func (s *Server) newIntake() *guard.Intake {
 	return guard.NewIntake(guard.IntakeConfig{
 		Allowed: s.greet, Known: s.guard.Knows, MaxBytes: wire.RequestBytes, Timeout: s.cfg.HelloTimeout,
 		Cut: func(remote net.Addr, err error) {
-			s.metrics.cut.Inc()
+			s.metrics.Cut()
 			s.sampled.Warn().Err(err).Stringer(logkey.Peer, remote).Msg("connection cut")
 		},
 	})
@@ -174,23 +173,4 @@ func (s *Server) names() []string {
 		}
 	}
 	return names
-}
-
-// named says whether host, as a browser sends it, is a name of ours. An address
-// is always: a page that another name was bound to this address for (DNS
-// rebinding) has that name.
-func (s *Server) named(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
-	if net.ParseIP(host) != nil {
-		return true
-	}
-	for _, name := range s.names() {
-		if strings.EqualFold(host, strings.TrimSuffix(name, ".")) {
-			return true
-		}
-	}
-	return false
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/shell"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // eventsKept is how many events a job keeps for the status page.
@@ -41,6 +42,7 @@ type job struct {
 	beats      beats
 
 	machine  *quorum.Machine
+	story    *story.Story // what became of it
 	rules    shell.JobRules
 	idle     shell.Idle  // as of the last look for jobs to forget
 	timed    wire.Timing // what its sessions know of its times
@@ -76,6 +78,7 @@ func newJob(l *leadership, name string, kind quorum.ClientKind) (*job, error) {
 		sessions: make(map[quorum.ReplicaID]*session),
 		askers:   make(map[quorum.ReplicaID][]*asker),
 		number:   uint64(now.UnixMicro()), // above every one of an earlier leadership
+		story:    l.begunStory(name),
 	}
 	return j, j.restart()
 }
@@ -92,6 +95,7 @@ func (j *job) restart() error {
 	j.turns = shell.NewTurns(now)
 	j.writing = nil // its outcome is about a machine that is gone
 	j.machine = quorum.New(now, rules, l)
+	j.leadership.server.metrics.Began(j.name, l.Last)
 	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)
 	j.timed = j.timing()
 	j.machine.Beats(j.timed.BeatInterval)

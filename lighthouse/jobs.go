@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/shell"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // idleLooks is how often a leader looks for jobs to forget. A forgotten job costs its
@@ -53,7 +54,7 @@ func (l *leadership) highest(j *job) int64 {
 // inUse says whether anybody is there: a session, a call, or a replica that is
 // not known to be gone. It runs on the job's goroutine.
 func (j *job) inUse(now time.Time) bool {
-	return len(j.sessions) > 0 || len(j.askers) > 0 || j.machine.InUse(now)
+	return len(j.sessions) > 0 || len(j.askers) > 0 || j.machine.Status(now).State.InUse()
 }
 
 // forget takes a job out of the ledger and ends it, unless it has formed a quorum
@@ -72,7 +73,7 @@ func (l *leadership) forget(j *job, highest int64) error {
 	}
 	l.mu.Unlock()
 	j.stop()
-	s.metrics.forget(j.name)
+	s.metrics.Forget(j.name)
 	l.feed.Forget(j.name)
 	j.log.Info().Msg("job forgotten")
 	return nil
@@ -136,7 +137,7 @@ func (j *job) info(now time.Time) *skerrypb.JobInfo {
 func (l *lighthouseService) KillReplica(ctx context.Context, req *skerrypb.KillReplicaRequest) (*skerrypb.KillReplicaResponse, error) {
 	id, err := wire.CheckReplicaID(req.GetReplicaId())
 	if err == nil {
-		err = l.server.kill(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
+		err = behind{l.server}.Kill(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
 	}
 	return &skerrypb.KillReplicaResponse{}, wire.StatusError(err)
 }
@@ -161,7 +162,7 @@ func (s *Server) configure(ctx context.Context, name string, wanted wire.ConfigC
 			if rules, c, err = j.changed(wanted); err != nil {
 				return cluster.Command{}, err
 			}
-			j.leadership.feed.Ask(j.name, quorum.EventConfigured, "", o)
+			j.ask(story.Configured, "", o)
 			return c, j.machine.Configure(now, rules.InForce())
 		},
 		done: func(j *job) { j.rules = rules },
@@ -185,13 +186,6 @@ func (j *job) changed(wanted wire.ConfigChange) (shell.JobRules, cluster.Command
 			quorum.ErrInvalid, own.MinReplicas, most)
 	}
 	return rules, cluster.Command{Kind: cluster.CommandConfigure, Config: &own}, err
-}
-
-// forget drops what is counted by a job's name.
-func (m *metrics) forget(job string) {
-	m.quorums.DeleteLabelValues(job)
-	m.quorumID.DeleteLabelValues(job)
-	m.members.DeleteLabelValues(job)
 }
 
 // stop ends a job that was forgotten, and waits.

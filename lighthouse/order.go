@@ -2,7 +2,6 @@ package lighthouse
 
 import (
 	"context"
-	"fmt"
 	"net"
 
 	"github.com/rs/zerolog"
@@ -36,10 +35,7 @@ func orderOf(ctx context.Context, reason string) web.Order {
 	}
 	o.By = o.From
 	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && guard.Verified(&info.State) {
-		cert := info.State.PeerCertificates[0]
-		if o.By = guard.Shown(cert.Subject.CommonName); o.By == "" {
-			o.By = fmt.Sprintf("certificate %x", cert.SerialNumber)
-		}
+		o.By = web.NameOf(info.State.PeerCertificates[0])
 	}
 	return o
 }

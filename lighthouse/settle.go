@@ -10,6 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/answer"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -21,7 +22,7 @@ func (j *job) settle() {
 	if j.broken == nil && j.writing == nil {
 		began := time.Now()
 		d := j.machine.Decide(began)
-		j.leadership.server.metrics.decided(time.Since(began))
+		j.leadership.server.metrics.Decided(time.Since(began))
 		j.push()
 		j.logReason(d)
 		if d.Ready {
@@ -80,7 +81,7 @@ func (j *job) commit(w *write) error {
 		formed = w.d.Entry(l.term, w.token, w.createdMs)
 	}
 	err := l.ledger.Apply(cluster.Command{Kind: cluster.CommandFormed, Job: j.name, UnixMs: j.began, Formed: &formed})
-	l.server.metrics.applied(time.Since(began), err)
+	l.server.metrics.Applied(time.Since(began), err)
 	return err
 }
 
@@ -97,7 +98,7 @@ func (j *job) written(w *write) {
 	}
 	q := j.machine.Form(j.now(), w.d, w.token, w.createdMs)
 	if w.d.Changed {
-		j.leadership.server.metrics.formed(j.name, q)
+		j.leadership.server.metrics.Formed(j.name, q, time.Now())
 		j.logFormed(q)
 	}
 	j.answer(q, w.d.Answers)
@@ -105,10 +106,10 @@ func (j *job) written(w *write) {
 
 // answer tells everybody whose join the quorum answers.
 func (j *job) answer(q quorum.Quorum, answers []quorum.Answered) {
-	shared := newAnswer(q, j.extra)
+	shared := answer.New(q, j.extra)
 	for _, a := range answers {
 		if s := j.sessions[a.ReplicaID]; s != nil {
-			s.queue(shared.down(a))
+			s.queue(shared.Down(a))
 		}
 		j.answerAskers(a, shared)
 	}
@@ -123,9 +124,10 @@ func (j *job) push() {
 				s.send(down)
 			}
 		}
-		j.leadership.server.metrics.pushed(n.Kind, len(n.To))
+		j.leadership.server.metrics.Pushed(n.Kind, len(n.To))
 	}
 	for _, e := range j.machine.Events() {
+		j.leadership.server.metrics.Happened(j.name, e, time.Now())
 		line := j.log.WithLevel(eventLevel(e.Kind)).Int64(logkey.QuorumID, e.QuorumID)
 		if e.ReplicaID != "" { // not every event is about one replica
 			line.Str(logkey.ReplicaID, string(e.ReplicaID))
@@ -135,10 +137,11 @@ func (j *job) push() {
 		}
 		line.Msg(e.Kind.String())
 		at := time.Now().UnixMilli()
-		j.leadership.feed.Note(j.name, at, e)
+		j.happened(at, e)
 		j.events = append(j.events, event{AtMs: at, Text: e.String()})
 		j.events = j.events[max(len(j.events)-eventsKept, 0):]
 	}
+	j.share()
 }
 
 // eventLevel says how loud an event is in the log: what belongs on a timeline is

@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+	"github.com/skerry-ft/skerry/lighthouse/internal/answer"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -95,7 +96,6 @@ func (t *torchftService) Heartbeat(ctx context.Context, req *torchftpb.Lighthous
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
-	t.server.metrics.beats.Inc()
 	var refused error
 	err = j.note(ctx, func(now time.Time) { refused = j.machine.Heartbeat(now, id) })
 	return &torchftpb.LighthouseHeartbeatResponse{}, wire.StatusError(errors.Join(err, refused))
@@ -153,7 +153,7 @@ func (j *job) askJoin(now time.Time, member quorum.Member, a *asker) error {
 	err := j.machine.Join(now, quorum.Join{
 		Member: member, Client: quorum.KindTorchft, Kind: quorum.JoinStep, Number: a.number,
 	})
-	j.leadership.server.metrics.joined(quorum.JoinStep, err)
+	j.leadership.server.metrics.Joined(quorum.JoinStep, err)
 	if err != nil {
 		return err
 	}
@@ -202,11 +202,11 @@ func (j *job) askEnded(now time.Time, id quorum.ReplicaID, a *asker) {
 
 // answerAskers answers the calls whose join, or an earlier one of the same
 // replica, is answered.
-func (j *job) answerAskers(to quorum.Answered, shared *answer) {
+func (j *job) answerAskers(to quorum.Answered, shared *answer.Answer) {
 	var rest []*asker
 	for _, a := range j.askers[to.ReplicaID] {
 		if a.number <= to.Number {
-			a.answer <- shared.torchft()
+			a.answer <- shared.Torchft()
 		} else {
 			rest = append(rest, a)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/view"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -24,7 +25,7 @@ type (
 // newWeb is the server's HTTP side.
 func (s *Server) newWeb() *web.Server {
 	return web.New(web.Config{
-		Guard: s.guard, Addr: s.Addr(), Named: s.named, Transport: s.transport, Metrics: s.metrics.registry,
+		Guard: s.guard, Addr: s.Addr(), Names: s.names, Transport: s.transport, Metrics: s.metrics.Handler(),
 		HelloTimeout: s.cfg.HelloTimeout, Sampled: s.sampled,
 	}, behind{s})
 }
@@ -83,46 +84,19 @@ func (b behind) Servers(ctx context.Context) (api.Servers, error) {
 	if !b.cfg.Cluster.Several() {
 		addr := b.address()
 		st.Servers = append(st.Servers, api.ServerFacts{ID: addr, Addr: addr, Version: b.cfg.Version, State: "leader",
-			Leader: true, Voter: true, Alive: true, LastIndex: b.cluster.Ledger().LastIndex()})
+			Leader: true, Voter: true, Alive: true, LastIndex: lead.ledger.Progress().LastIndex})
 		return st, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
 	defer cancel()
 	members, err := b.cluster.Service().Members(ctx, &skerrypb.MembersRequest{})
-	st.Next = members.GetNext()
-	for _, m := range members.GetMembers() {
-		st.Servers = append(st.Servers, web.ServerFacts(m, members.GetLastIndex()))
-	}
+	st.Next, st.Servers = members.GetNext(), view.ServersOf(members)
 	return st, err
-}
-
-// Drain implements web.Actions.
-func (b behind) Drain(ctx context.Context, job string, id quorum.ReplicaID, o web.Order) error {
-	return b.drain(ctx, job, id, o)
-}
-
-// Evict implements web.Actions.
-func (b behind) Evict(ctx context.Context, job string, id quorum.ReplicaID, o web.Order) error {
-	return b.evict(ctx, job, id, o)
-}
-
-// Kill implements web.Actions.
-func (b behind) Kill(ctx context.Context, job string, id quorum.ReplicaID, o web.Order) error {
-	return b.kill(ctx, job, id, o)
-}
-
-// Undo implements web.Actions.
-func (b behind) Undo(ctx context.Context, job string, id quorum.ReplicaID, _ web.Order) error {
-	return b.undo(ctx, job, id)
 }
 
 // Configure implements web.Actions.
 func (b behind) Configure(ctx context.Context, job string, c api.RulesChange, o web.Order) error {
-	wanted, err := wire.ConfigChangeFromProto(&skerrypb.ConfigureRequest{
-		MinReplicas: c.MinReplicas, MaxReplicas: c.MaxReplicas, JoinTimeoutMs: c.JoinTimeoutMs, HeartbeatTimeoutMs: c.HeartbeatTimeoutMs,
-		SuspectAfterMs: c.SuspectAfterMs, GraceMs: c.GraceMs, StuckAfterMs: c.StuckAfterMs, EvictStuck: c.EvictStuck,
-		ProbationAfter: c.ProbationAfter, Reset_: c.Reset,
-	})
+	wanted, err := wire.ConfigChangeFromProto(view.RulesRequest(c))
 	if err == nil {
 		_, err = b.configure(ctx, job, wanted, o)
 	}
@@ -171,7 +145,7 @@ func (b behind) Told() <-chan struct{} {
 // Overview implements web.Lighthouse.
 func (b behind) Overview(ctx context.Context, name string) (api.Overview, error) {
 	st := b.Server.head()
-	o := web.Overview(st, b.started)
+	o := view.Overview(st, b.started)
 	lead := b.leading()
 	if lead == nil {
 		return o, nil
@@ -237,10 +211,10 @@ func (s *Server) head() Status {
 }
 
 // facts reads what a job's status is made of.
-func (j *job) facts(ctx context.Context) (web.Job, error) {
-	one := web.Job{Name: j.name}
+func (j *job) facts(ctx context.Context) (view.Job, error) {
+	one := view.Job{Name: j.name}
 	err := j.do(ctx, func(now time.Time) {
-		one.Rules, one.BeatInterval = j.machine.Status(now), j.timing().BeatInterval
+		one.Now, one.Rules, one.BeatInterval = now, j.machine.Status(now), j.timing().BeatInterval
 		for _, e := range j.events {
 			one.Events = append(one.Events, api.Note(e))
 		}

@@ -10,6 +10,7 @@ package tidy
 var mayImport = map[string][]string{
 	"quorum":       {},
 	"quorum/shell": {"quorum"},
+	"quorum/story": {"quorum"},
 
 	"store":           {"internal/burst", "internal/perhost", "internal/proof"},
 	"store/storetest": {"store"},
@@ -57,28 +58,34 @@ var mayImport = map[string][]string{
 	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
 	"checkpoint/durable/s3":          {"checkpoint", "checkpoint/durable"},
 
-	"lighthouse": {"quorum", "quorum/shell", "lighthouse/api", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost"},
+	"lighthouse": {"quorum", "quorum/shell", "quorum/story", "lighthouse/api", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost", "internal/split"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
-	"lighthouse/api":              {},
-	"lighthouse/internal/access":  {"internal/guard", "internal/wire/..."},
-	"lighthouse/internal/feed":    {"quorum", "lighthouse/api", "lighthouse/internal/web"},
-	"lighthouse/internal/live":    {"lighthouse/api"},
-	"lighthouse/internal/openapi": {},
-	"lighthouse/internal/split":   {"internal/guard"},
-	"lighthouse/internal/web":     {"quorum", "lighthouse/api", "lighthouse/internal/live", "lighthouse/internal/openapi", "internal/wire/...", "internal/guard", "internal/perhost"},
+	"lighthouse/api":               {},
+	"lighthouse/internal/access":   {"internal/guard", "internal/wire/..."},
+	"lighthouse/internal/answer":   {"quorum", "internal/wire/..."},
+	"lighthouse/internal/feed":     {"quorum", "quorum/story", "lighthouse/api"},
+	"lighthouse/internal/live":     {"lighthouse/api"},
+	"lighthouse/internal/managers": {"quorum", "internal/wire/...", "internal/guard"},
+	"lighthouse/internal/openapi":  {},
+	"lighthouse/internal/view":     {"quorum", "lighthouse/api", "lighthouse/internal/feed", "internal/wire/..."},
+	"lighthouse/internal/web":      {"quorum", "lighthouse/api", "lighthouse/internal/live", "lighthouse/internal/openapi", "lighthouse/internal/view", "internal/wire", "internal/guard", "internal/perhost"},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
 
-	"lighthouse/cluster":                  {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
+	"lighthouse/internal/metrics": {"quorum", "internal/wire/..."},
+
+	"lighthouse/cluster":                  {"quorum", "quorum/story", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
 	"lighthouse/cluster/internal/datadir": {"internal/wire"},
 	"lighthouse/cluster/internal/disk":    {},
+	"lighthouse/cluster/internal/repair":  {},
 
 	"manager/internal/final":   {},
 	"manager/internal/tasks":   {},
 	"manager/internal/events":  {},
+	"manager/internal/metrics": {},
 	"manager/internal/session": {"quorum", "internal/wire/...", "manager/internal/final"},
-	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "manager/internal/final", "manager/internal/session"},
+	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "internal/split", "manager/internal/final", "manager/internal/session"},
 	"manager/internal/listen":  {"quorum", "store", "internal/guard", "manager/internal/session"},
 	"manager/internal/state":   {"quorum", "checkpoint", "checkpoint/safetensors", "tensor"},
 
@@ -99,6 +106,7 @@ var mayImport = map[string][]string{
 	"internal/burst":     {},
 	"internal/guard":     {"internal/burst", "internal/perhost", "internal/printable", "internal/proof"},
 	"internal/perhost":   {},
+	"internal/split":     {"internal/guard"},
 	"internal/proof":     {},
 	"internal/supply":    {},
 	"internal/tidy":      {},

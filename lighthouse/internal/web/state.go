@@ -7,6 +7,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/api"
+	"github.com/skerry-ft/skerry/lighthouse/internal/view"
 )
 
 // serveOverview answers with the state of the jobs.
@@ -80,7 +81,7 @@ func (s source) Document(ctx context.Context, job string) (api.Document, error) 
 		return api.Document{}, err
 	}
 	servers, err := s.lighthouse.Servers(ctx)
-	return document(o, servers), err
+	return view.Document(o, servers), err
 }
 
 // Events implements live.Source.

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/guard"
@@ -95,10 +93,10 @@ type Backend interface {
 // Config is what the HTTP side of a server has of it.
 type Config struct {
 	Guard     *guard.Guard
-	Addr      net.Addr               // where the server listens
-	Named     func(host string) bool // whether a host, as a browser sends it, is this server's
-	Transport *http.Transport        // for requests that the leader is to serve
-	Metrics   prometheus.Gatherer
+	Addr      net.Addr        // where the server listens
+	Names     func() []string // the hosts by which browsers may reach the server, beside addresses
+	Transport *http.Transport // for requests that the leader is to serve
+	Metrics   http.Handler    // answers a scrape
 
 	// HelloTimeout is how long a request's header may take.
 	HelloTimeout time.Duration
@@ -162,7 +160,7 @@ func (s *Server) newMux() *http.ServeMux {
 	plain("GET /status.json", s.forwarded(s.serveStatus))
 	mux.HandleFunc("GET "+pathHealth, s.serveHealth)
 	mux.HandleFunc("GET "+pathLive, serveLive)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.cfg.Metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", s.cfg.Metrics)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", unhurried(pprof.Profile))
 	mux.HandleFunc("GET /debug/pprof/trace", unhurried(pprof.Trace))

@@ -1,4 +1,9 @@
-// Package split shares one port between gRPC and HTTP/1, by how a connection begins.
+// Package split shares one port between gRPC and HTTP/1: a program has one address, for
+// calls as for a browser or a scraper.
+//
+// It makes each connection's handshake, if there is one, and looks at as many of its first
+// bytes as tell the protocol. Nothing that a connection says, or does not say, holds up
+// another. Run has waited for its goroutines when it returns.
 package split
 
 import (
@@ -27,16 +32,24 @@ const maxSniffed = 4_096
 // maxAcceptDelay is the longest pause after an accept that went wrong in passing.
 const maxAcceptDelay = time.Second
 
+// Config says what is shared.
+type Config struct {
+	Listener net.Listener
+	// Timeout is how long a connection has to show its first bytes, once it is secured.
+	Timeout time.Duration
+	// Secure makes the TLS handshake of a new connection, or gives it back as it is. It
+	// may block, and is called for several at a time. After an error the connection is closed.
+	Secure func(net.Conn) (guard.Secured, error)
+	Log    zerolog.Logger
+}
+
 // Splitter shares one listener between gRPC, which keeps its own HTTP/2
 // transport so, and HTTP/1. It is safe for concurrent use.
 type Splitter struct {
-	listener net.Listener
-	GRPC     *half
-	HTTP     *half
-	timeout  time.Duration // for the first bytes
-	secure   func(net.Conn) (guard.Secured, error)
-	log      zerolog.Logger
-	handing  sync.WaitGroup
+	cfg     Config
+	grpc    *half
+	http    *half
+	handing sync.WaitGroup
 
 	ctx context.Context
 	end context.CancelFunc // ends it; kept here because the halves' users close them
@@ -46,23 +59,22 @@ type Splitter struct {
 	begun    uint64              // how many there have been
 }
 
-// New makes one whose connections have that long to show their first
-// bytes; secure makes their TLS handshakes before. Run works it.
-func New(
-	listener net.Listener, timeout time.Duration, secure func(net.Conn) (guard.Secured, error), log zerolog.Logger,
-) *Splitter {
-	s := &Splitter{
-		listener: listener,
-		timeout:  timeout,
-		secure:   secure,
-		log:      log,
-		sniffing: make(map[net.Conn]uint64),
-	}
+// New makes one; it starts nothing. Run works it.
+func New(cfg Config) *Splitter {
+	s := &Splitter{cfg: cfg, sniffing: make(map[net.Conn]uint64)}
 	s.ctx, s.end = context.WithCancel(context.Background())
-	s.GRPC = &half{splitter: s, conns: make(chan net.Conn)}
-	s.HTTP = &half{splitter: s, conns: make(chan net.Conn)}
+	s.grpc = &half{splitter: s, conns: make(chan net.Conn)}
+	s.http = &half{splitter: s, conns: make(chan net.Conn)}
 	return s
 }
+
+// GRPC is the listener of connections that begin with the preface of HTTP/2. They are
+// [guard.Secured], as those of HTTP are; see guard.Accepted. Closing either listener closes
+// the shared one.
+func (s *Splitter) GRPC() net.Listener { return s.grpc }
+
+// HTTP is the listener of all other connections.
+func (s *Splitter) HTTP() net.Listener { return s.http }
 
 // Run accepts until the splitter is closed, and returns when no connection is
 // being sniffed any more.
@@ -70,7 +82,7 @@ func (s *Splitter) Run() {
 	defer s.handing.Wait()
 	pauses := backoff.Backoff{First: time.Millisecond, Most: maxAcceptDelay}
 	for {
-		conn, err := s.listener.Accept()
+		conn, err := s.cfg.Listener.Accept()
 		if err == nil {
 			pauses.Reset()
 			if oldest := s.begin(conn); oldest != nil {
@@ -86,7 +98,7 @@ func (s *Splitter) Run() {
 		// accepted: the next accept may well succeed.
 		delay := pauses.Next()
 		if delay == maxAcceptDelay {
-			s.log.Warn().Err(err).Msg("connections not accepted")
+			s.cfg.Log.Warn().Err(err).Msg("connections not accepted")
 		}
 		if backoff.Sleep(s.ctx, delay) != nil {
 			return
@@ -101,7 +113,7 @@ func (s *Splitter) Close() error {
 		return nil
 	}
 	s.end()
-	return s.listener.Close()
+	return s.cfg.Listener.Close()
 }
 
 // begin notes that conn is being sniffed. The caller closes oldest, which makes room
@@ -149,21 +161,21 @@ func (s *Splitter) hand(conn net.Conn) {
 // sniff makes a connection's handshake, and looks at as much of the HTTP/2 preface as
 // it begins with.
 func (s *Splitter) sniff(conn net.Conn) (net.Conn, *half, error) {
-	secured, err := s.secure(conn)
+	secured, err := s.cfg.Secure(conn)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := secured.SetReadDeadline(time.Now().Add(s.timeout)); err != nil {
+	if err := secured.SetReadDeadline(time.Now().Add(s.cfg.Timeout)); err != nil {
 		return nil, nil, err
 	}
-	c, to := &sniffedConn{secured, bufio.NewReaderSize(secured, len(http2Preface))}, s.GRPC
-	for n := 1; n <= len(http2Preface) && to == s.GRPC; n++ {
+	c, to := &sniffedConn{secured, bufio.NewReaderSize(secured, len(http2Preface))}, s.grpc
+	for n := 1; n <= len(http2Preface) && to == s.grpc; n++ {
 		first, err := c.ahead.Peek(n)
 		if err != nil {
 			return nil, nil, err
 		}
 		if string(first) != http2Preface[:n] {
-			to = s.HTTP
+			to = s.http
 		}
 	}
 	return c, to, secured.SetReadDeadline(time.Time{})
@@ -199,4 +211,4 @@ func (h *half) Accept() (net.Conn, error) {
 func (h *half) Close() error { return h.splitter.Close() }
 
 // Addr is the shared listener's address.
-func (h *half) Addr() net.Addr { return h.splitter.listener.Addr() }
+func (h *half) Addr() net.Addr { return h.splitter.cfg.Listener.Addr() }

@@ -1,4 +1,5 @@
-package web
+// Package view makes of what the rules say of a job what the API and /status.json have of it.
+package view
 
 import (
 	"time"
@@ -13,6 +14,7 @@ const shown = 40
 // Job is what a job's status is made of.
 type Job struct {
 	Name         string
+	Now          time.Time // of the rest
 	Rules        quorum.Status
 	BeatInterval time.Duration
 	History      []quorum.HistoryEntry // oldest first
@@ -24,7 +26,7 @@ type Job struct {
 func (j Job) Status() api.JobStatus {
 	m, r := j.Rules, j.rules()
 	st := api.JobStatus{
-		Job: j.Name, Client: m.Client.String(), Stands: m.Stands, FellBy: m.FellBy, Wanted: m.Wanted,
+		Job: j.Name, Client: m.Client.String(), Stands: m.Stands, FellBy: m.Fell.String(), Wanted: m.Wanted,
 		Reason: m.Reason.String(), Replicas: []api.ReplicaStatus{}, History: historyStatus(j.History),
 		MinReplicas: r.MinReplicas, MaxReplicas: r.MaxReplicas, JoinTimeoutMs: r.JoinTimeoutMs,
 		HeartbeatTimeoutMs: r.HeartbeatTimeoutMs, SuspectAfterMs: r.SuspectAfterMs, GraceMs: r.GraceMs,

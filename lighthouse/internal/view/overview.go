@@ -1,12 +1,12 @@
-package web
+package view
 
 import (
 	"math"
 	"slices"
 	"time"
 
-	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/api"
+	"github.com/skerry-ft/skerry/lighthouse/internal/feed"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -14,8 +14,9 @@ import (
 func (j Job) Overview() api.Job {
 	m := j.Rules
 	o := api.Job{JobFacts: api.JobFacts{
-		Job: j.Name, Client: m.Client.String(), State: stateOf(m), Stands: m.Stands, FellBy: m.FellBy, Wanted: m.Wanted,
-		Reason: m.Reason.String(), Rules: j.rules(), LastSeq: j.LastSeq,
+		Job: j.Name, Client: m.Client.String(), State: string(m.State), Stands: m.Stands, Fell: feed.Cause(m.Fell), FellBy: m.Fell.String(), Wanted: m.Wanted,
+		Reason: m.Reason.String(), ReasonCode: m.Reason.Code.String(), Rules: j.rules(), LastSeq: j.LastSeq,
+		StateSinceMs: j.Now.Add(-m.Since).UnixMilli(),
 	}, Replicas: []api.Replica{}}
 	if q := m.Last; q != nil {
 		o.QuorumID, o.Round, o.CreatedMs, o.Formed = q.ID, q.Round, q.CreatedMs, q.Reason
@@ -49,25 +50,6 @@ func (j Job) rules() api.Rules {
 	}
 }
 
-// stateOf is a job's state in one word.
-func stateOf(m quorum.Status) string {
-	here := 0
-	for _, r := range m.Replicas {
-		if r.State != quorum.StateLost && r.State != quorum.StateEvicted {
-			here++
-		}
-	}
-	switch {
-	case here == 0:
-		return "idle"
-	case m.Stands:
-		return "training"
-	case m.Last != nil && here >= m.Config.MinReplicas:
-		return "reforming"
-	}
-	return "waiting"
-}
-
 // position is the highest that is known of a replica.
 func position(r quorum.ReplicaStatus) quorum.Position {
 	if r.Beat.Position.Compare(r.Position) > 0 {
@@ -79,7 +61,7 @@ func position(r quorum.ReplicaStatus) quorum.Position {
 func replicaOverview(r quorum.ReplicaStatus, highest int64) api.Replica {
 	at := position(r)
 	return api.Replica{
-		ReplicaID: string(r.ReplicaID), State: string(r.State), Why: r.Why,
+		ReplicaID: string(r.ReplicaID), State: string(r.State), Why: r.Why, Cause: feed.Cause(r.Gone),
 		Member: r.Member, Participant: r.Participant, Heals: r.Heals, Session: r.Session,
 		Step: at.Step, StepQuorum: at.QuorumID, Behind: highest - at.Step, Phase: r.Beat.Phase.String(), Progress: r.Beat.Progress,
 		SilenceMs: r.Silence.Milliseconds(), IdleMs: r.Idle.Milliseconds(),
@@ -96,8 +78,8 @@ func digits(v float64, more int) float64 {
 	return math.Round(v*scale) / scale
 }
 
-// document is what a stream tells: o, coarse enough to stand still while jobs train.
-func document(o api.Overview, servers api.Servers) api.Document {
+// Document is what a stream tells: o, coarse enough to stand still while jobs train.
+func Document(o api.Overview, servers api.Servers) api.Document {
 	d := api.Document{
 		Head: o.Head, NowMs: o.NowMs, Jobs: make(map[string]api.JobDocument), Servers: make(map[string]api.ServerFacts),
 	}
@@ -105,6 +87,7 @@ func document(o api.Overview, servers api.Servers) api.Document {
 		one := api.JobDocument{JobFacts: j.JobFacts, Replicas: make(map[string]api.Replica)}
 		one.StepTimeMs = int64(digits(float64(j.StepTimeMs), 1))
 		one.StepRate = digits(j.StepRate, 1)
+		one.StateSinceMs -= one.StateSinceMs % 1000
 		slack := slackOf(j.Rules)
 		for _, r := range j.Replicas {
 			one.Replicas[r.ReplicaID] = coarse(r, slack)
@@ -168,24 +151,4 @@ func Overview(st api.Status, started time.Time) api.Overview {
 		},
 		NowMs: st.NowMs, UptimeMs: st.UptimeMs, Servers: st.Servers, Jobs: []api.Job{},
 	}
-}
-
-// ServerFacts is a server as the API has it; last is the index of the leader's last entry.
-func ServerFacts(m *skerrypb.MemberInfo, last uint64) api.ServerFacts {
-	f := api.ServerFacts{
-		ID: m.GetRaftId(), Addr: m.GetRpcAddress(), Raft: m.GetRaftAddress(), Version: m.GetVersion(), State: "follower",
-		Leader: m.GetLeader(), Voter: m.GetVoter(), Alive: m.GetAlive(), LastIndex: m.GetLastIndex(),
-		Lag: last - min(m.GetLastIndex(), last), SilenceMs: m.GetSilenceMs(),
-	}
-	switch {
-	case f.Leader:
-		f.State, f.Lag = "leader", 0
-	case !f.Alive:
-		f.State = "away"
-	case !m.GetInRaft():
-		f.State = "joining"
-	case !f.Voter:
-		f.State = "spare"
-	}
-	return f
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/view"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/story"
@@ -195,24 +196,7 @@ func (l *lighthouseService) History(ctx context.Context, req *skerrypb.HistoryRe
 	slices.Reverse(all) // a copy
 	resp := &skerrypb.HistoryResponse{}
 	for _, e := range all[:min(limit, len(all))] {
-		resp.Entries = append(resp.Entries, historyToProto(e))
+		resp.Entries = append(resp.Entries, view.HistoryToProto(e))
 	}
 	return resp, nil
-}
-
-func historyToProto(e quorum.HistoryEntry) *skerrypb.HistoryEntry {
-	return &skerrypb.HistoryEntry{
-		CreatedMs: e.CreatedMs, QuorumId: e.QuorumID, Round: e.Round,
-		Members: texts(e.Members), Joined: texts(e.Joined), Left: texts(e.Left), Reason: e.Reason,
-		Accusations: wire.AccusationsToProto(e.Accusations),
-		Settlement:  wire.SettlementToProto(e.Settlement),
-	}
-}
-
-func texts(ids []quorum.ReplicaID) []string {
-	all := make([]string, len(ids))
-	for i, id := range ids {
-		all[i] = string(id)
-	}
-	return all
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/internal/feed"
+	"github.com/skerry-ft/skerry/lighthouse/internal/health"
 	"github.com/skerry-ft/skerry/lighthouse/internal/metrics"
 )
 
@@ -61,6 +62,8 @@ type Server struct {
 
 	link      *link           // to the leader, while another server leads
 	transport *http.Transport // for HTTP requests that the leader is to serve
+
+	health *health.Health // for probes by gRPC
 
 	closePort, closeCluster func() error // once; later calls return the same
 
@@ -109,6 +112,8 @@ func New(cfg Config) (*Server, error) {
 
 		link: &link{guard: g.Speaks()}, transport: newHTTPTransport(g.Speaks()),
 	}
+	s.health = health.New(skerrypb.Lighthouse_ServiceDesc.ServiceName, skerrypb.Cluster_ServiceDesc.ServiceName,
+		torchftpb.LighthouseService_ServiceDesc.ServiceName)
 	s.sampled, s.sampler = guard.Sampled(s.log)
 	s.listener = s.limitConns(listener)
 	s.metrics = s.newMetrics()
@@ -179,6 +184,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { port.Run(); return nil })
 	g.Go(func() error { s.follow(ctx); return nil })
+	g.Go(func() error { s.health.Watch(ctx, s.healthy); return nil })
 	g.Go(func() error { s.guard.TellExpiry(ctx, s.log); return nil })
 	g.Go(func() error { return serveError("RPC", rpc.Serve(port.GRPC())) })
 	g.Go(func() error { return serveError("HTTP", page.Serve(port.HTTP())) })
@@ -237,5 +243,9 @@ func (s *Server) newRPCServer() *grpc.Server {
 	skerrypb.RegisterLighthouseServer(services, &lighthouseService{server: s})
 	skerrypb.RegisterClusterServer(services, s.cluster.Service())
 	torchftpb.RegisterLighthouseServiceServer(services, &torchftService{server: s})
+	s.health.Register(services)
+	if s.cfg.Reflection {
+		health.RegisterReflection(services, rpc)
+	}
 	return rpc
 }

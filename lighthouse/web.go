@@ -33,13 +33,22 @@ func (s *Server) newWeb() *web.Server {
 // behind is the server as its HTTP side sees it: a web.Backend.
 type behind struct{ *Server }
 
-// Healthy implements web.Lighthouse: without a leader standing quorums go on, but no new
-// one is formed.
-func (b behind) Healthy() bool { return b.healthy() }
+// Healthy implements web.Lighthouse.
+func (b behind) Healthy() bool {
+	ok, _ := b.healthy()
+	return ok
+}
 
-func (s *Server) healthy() bool {
-	_, self, ok := s.cluster.Leader()
-	return s.leading() != nil || ok && !self
+// healthy says whether this server leads, or knows which one does, and what is closed when
+// that changes: without a leader standing quorums go on, but no new one is formed.
+func (s *Server) healthy() (ok bool, changed [2]<-chan struct{}) {
+	changed[0] = s.cluster.Changed()
+	s.mu.Lock()
+	leads := s.mu.leadership != nil
+	changed[1] = s.mu.Changed()
+	s.mu.Unlock()
+	_, self, known := s.cluster.Leader()
+	return leads || known && !self, changed
 }
 
 // Route implements web.Routes.

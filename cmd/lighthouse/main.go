@@ -101,6 +101,7 @@ func (o *options) add(f *pflag.FlagSet) {
 	o.cluster.add(f, c)
 	guardflags.AddServer(f, &c.Guard)
 	f.BoolVar(&c.OpenJoins, "open-joins", false, "let replicas join without the token, as torchft's must: whoever reaches the port may")
+	f.BoolVar(&c.Reflection, "reflection", false, "serve gRPC's reflection, for grpcurl and its like")
 	o.torchft.add(f)
 }
 

@@ -65,11 +65,12 @@ var mayImport = map[string][]string{
 	"lighthouse/internal/access":   {"internal/guard", "internal/wire/..."},
 	"lighthouse/internal/answer":   {"quorum", "internal/wire/..."},
 	"lighthouse/internal/feed":     {"quorum", "quorum/story", "lighthouse/api"},
+	"lighthouse/internal/health":   {},
 	"lighthouse/internal/live":     {"lighthouse/api"},
 	"lighthouse/internal/managers": {"quorum", "internal/wire/...", "internal/guard"},
 	"lighthouse/internal/openapi":  {},
 	"lighthouse/internal/view":     {"quorum", "lighthouse/api", "lighthouse/internal/feed", "internal/wire/..."},
-	"lighthouse/internal/web":      {"quorum", "lighthouse/api", "lighthouse/internal/live", "lighthouse/internal/openapi", "lighthouse/internal/view", "internal/wire", "internal/guard", "internal/perhost"},
+	"lighthouse/internal/web":      {"quorum", "lighthouse/api", "lighthouse/internal/access", "lighthouse/internal/live", "lighthouse/internal/openapi", "lighthouse/internal/view", "internal/wire", "internal/guard", "internal/perhost"},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
 

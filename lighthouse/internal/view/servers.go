@@ -1,8 +1,10 @@
 package view
 
 import (
+	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/api"
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // RulesRequest is a change of rules as a call, whose bounds are checked in one place.
@@ -40,4 +42,14 @@ func serverFacts(m *skerrypb.MemberInfo, last uint64) api.ServerFacts {
 		f.State = "spare"
 	}
 	return f
+}
+
+// HistoryToProto is an entry of a job's history as a call answers with it.
+func HistoryToProto(e quorum.HistoryEntry) *skerrypb.HistoryEntry {
+	return &skerrypb.HistoryEntry{
+		CreatedMs: e.CreatedMs, QuorumId: e.QuorumID, Round: e.Round,
+		Members: texts(e.Members), Joined: texts(e.Joined), Left: texts(e.Left), Reason: e.Reason,
+		Accusations: wire.AccusationsToProto(e.Accusations),
+		Settlement:  wire.SettlementToProto(e.Settlement),
+	}
 }

@@ -4,6 +4,8 @@ import (
 	_ "embed" // the page
 	"fmt"
 	"net/http"
+
+	"github.com/skerry-ft/skerry/lighthouse/internal/access"
 )
 
 //go:embed page.html
@@ -31,7 +33,7 @@ func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {
 		fail(w, r, failure{http.StatusServiceUnavailable, "no leader", err})
 		return
 	}
-	if r.Header.Get(HopKey) != "" {
+	if r.Header.Get(access.HopKey) != "" {
 		st.Leads = false // the server that was asked has passed the question on
 	}
 	answer(w, r, st, nil)

@@ -8,9 +8,11 @@ package tidy
 //
 // The packages of openToAll are open to all but quorum.
 var mayImport = map[string][]string{
-	"quorum":       {},
+	"quorum":       {"quorum/internal/..."},
 	"quorum/shell": {"quorum"},
 	"quorum/story": {"quorum"},
+
+	"quorum/internal/pace": {},
 
 	"store":           {"internal/burst", "internal/perhost", "internal/proof"},
 	"store/storetest": {"store"},

@@ -126,7 +126,7 @@ func (s *Server) evict(ctx context.Context, name string, id quorum.ReplicaID, re
 
 // Drain implements skerrypb.LighthouseServer.
 func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainRequest) (*skerrypb.DrainResponse, error) {
-	id, err := wire.CheckReplicaID(req.GetReplicaId())
+	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
 		err = l.server.drain(ctx, req.GetJob(), id, req.GetReason())
 	}
@@ -139,7 +139,7 @@ func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainReques
 
 // Evict implements skerrypb.LighthouseServer.
 func (l *lighthouseService) Evict(ctx context.Context, req *skerrypb.EvictRequest) (*skerrypb.EvictResponse, error) {
-	id, err := wire.CheckReplicaID(req.GetReplicaId())
+	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
 		err = l.server.evict(ctx, req.GetJob(), id, req.GetReason())
 	}

@@ -131,7 +131,7 @@ func (j *job) info(now time.Time) *skerrypb.JobInfo {
 
 // KillReplica implements skerrypb.LighthouseServer.
 func (l *lighthouseService) KillReplica(ctx context.Context, req *skerrypb.KillReplicaRequest) (*skerrypb.KillReplicaResponse, error) {
-	id, err := wire.CheckReplicaID(req.GetReplicaId())
+	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
 		err = l.server.kill(ctx, req.GetJob(), id, req.GetReason())
 	}

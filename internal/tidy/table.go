@@ -108,6 +108,7 @@ var mayImport = map[string][]string{
 	"internal/failpoint": {},
 	"internal/netaddr":   {},
 	"internal/nettest":   {},
+	"internal/logline":   {"internal/printable"},
 	"internal/printable": {},
 	"internal/problems":  {},
 	"internal/boundjson": {},
@@ -167,8 +168,8 @@ var openToTests = []string{"internal/portlease", "internal/testkit", "pg/dummy"}
 
 // openToAll are packages that hold nothing but names and switches, the pauses between
 // two tries, a mutex to wait on, the words for a bad configuration, the rule of all
-// listeners, and the places in which a test may end a process.
-var openToAll = []string{"internal/logkey", "internal/invariant", "internal/netaddr", "internal/backoff", "internal/monitor", "internal/problems", "internal/failpoint"}
+// listeners, the form of a log's lines, and the places in which a test may end a process.
+var openToAll = []string{"internal/logkey", "internal/logline", "internal/invariant", "internal/netaddr", "internal/backoff", "internal/monitor", "internal/problems", "internal/failpoint"}
 
 // Purity of quorum/.
 const pureDir = "quorum"

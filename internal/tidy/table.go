@@ -8,7 +8,8 @@ package tidy
 //
 // The packages of openToAll are open to all but quorum.
 var mayImport = map[string][]string{
-	"quorum": {},
+	"quorum":       {},
+	"quorum/shell": {"quorum"},
 
 	"store":           {"internal/burst", "internal/perhost", "internal/proof"},
 	"store/storetest": {"store"},
@@ -56,7 +57,7 @@ var mayImport = map[string][]string{
 	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
 	"checkpoint/durable/s3":          {"checkpoint", "checkpoint/durable"},
 
-	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
+	"lighthouse": {"quorum", "quorum/shell", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
@@ -86,7 +87,7 @@ var mayImport = map[string][]string{
 	"train/localsgd":     {"pg", "dist/quant", "checkpoint", "tensor"},
 
 	"internal/wire":      {"quorum", "internal/printable"},
-	"internal/sim":       {"quorum", "internal/sim/..."},
+	"internal/sim":       {"quorum", "quorum/shell", "internal/sim/..."},
 	"internal/burst":     {},
 	"internal/guard":     {"internal/burst", "internal/perhost", "internal/printable", "internal/proof"},
 	"internal/perhost":   {},
@@ -174,7 +175,7 @@ var openToAll = []string{"internal/logkey", "internal/logline", "internal/invari
 // Purity of quorum/.
 const pureDir = "quorum"
 
-// pureImports are all that quorum/ needs.
+// pureImports are all that quorum/, and what is below it, needs beside ours.
 var pureImports = map[string]bool{
 	"cmp": true, "errors": true, "fmt": true, "slices": true, "strings": true, "time": true,
 }

@@ -55,6 +55,7 @@ type job struct {
 	broken   error                         // the ledger could not be written: the machine is not used any more
 	events   []Event                       // the newest eventsKept
 	reason   string                        // the last one logged
+	last     int64                         // id of the last quorum; 0: none
 }
 
 // Event is what the rules noted, with the time that pages show.
@@ -92,6 +93,9 @@ func (j *job) restart() error {
 	j.turns = shell.NewTurns(now)
 	j.writing = nil // its outcome is about a machine that is gone
 	j.machine = quorum.New(now, rules, l)
+	if j.last = 0; l.Last != nil {
+		j.last = l.Last.ID
+	}
 	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)
 	j.timed = j.timing()
 	j.machine.Beats(j.timed.BeatInterval)

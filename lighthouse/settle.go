@@ -145,10 +145,10 @@ func eventLevel(kind quorum.EventKind) zerolog.Level {
 	switch kind {
 	case quorum.EventDiverged:
 		return zerolog.ErrorLevel
-	case quorum.EventPositionFell, quorum.EventStuck, quorum.EventApart, quorum.EventDoubted,
+	case quorum.EventLost, quorum.EventPositionFell, quorum.EventStuck, quorum.EventApart, quorum.EventDoubted,
 		quorum.EventRefused:
 		return zerolog.WarnLevel
-	case quorum.EventSuspect, quorum.EventCleared, quorum.EventLost, quorum.EventReturned, quorum.EventSuperseded,
+	case quorum.EventSuspect, quorum.EventCleared, quorum.EventReturned, quorum.EventSuperseded,
 		quorum.EventLeft, quorum.EventFell, quorum.EventSettled, quorum.EventRestored, quorum.EventDraining,
 		quorum.EventEvicted, quorum.EventConfigured, quorum.EventMended:
 		return zerolog.InfoLevel
@@ -172,7 +172,12 @@ func (j *job) logFormed(q quorum.Quorum) {
 	for _, m := range q.Members[:min(len(q.Members), maxLogged)] {
 		ids = append(ids, string(m.ReplicaID))
 	}
-	j.log.Info().Int64(logkey.QuorumID, q.ID).Int64(logkey.Round, q.Round).Strs(logkey.Members, ids).
+	line := j.log.Info().Int64(logkey.QuorumID, q.ID).Int64(logkey.Round, q.Round)
+	if j.last != 0 && j.last != q.ID {
+		line.Int64(logkey.After, j.last)
+	}
+	j.last = q.ID
+	line.Strs(logkey.Members, ids).
 		Int(logkey.WorldSize, len(q.Members)).Int("participants", len(q.Participants)).Str(logkey.Reason, q.Reason).Msg("quorum formed")
 	j.reason = ""
 }

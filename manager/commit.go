@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
@@ -221,6 +222,7 @@ func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 	if !v.Commit {
 		m.mu.stats.Discards++
 	}
+	cost, over := m.mu.incident.Ended(time.Now(), v.Commit)
 	m.endAttemptLocked()
 	if e.Asks {
 		m.askLocked()
@@ -232,9 +234,16 @@ func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 		failpoint.At(ctx, failpoint.CommitDuring)
 	}
 	m.tellStep(v, e.Step, participants)
+	if over {
+		m.log.Info().Int64(logkey.Step, e.Step).Int64(logkey.QuorumID, v.id).Int64(logkey.After, cost.QuorumID).
+			Int("discarded", cost.Discarded).Dur(logkey.ElapsedMs, cost.Took).Msg("training goes on")
+	}
 	if !v.Stands && v.id != 0 {
 		cause := v.cause
-		if cause == nil {
+		switch {
+		case cause == nil && v.Wanted:
+			cause = errChange
+		case cause == nil:
 			cause = errFallen
 		}
 		m.fall(v.id, cause)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/manager/internal/events"
+	"github.com/skerry-ft/skerry/manager/internal/incident"
 	"github.com/skerry-ft/skerry/manager/internal/listen"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/manager/internal/state"
@@ -58,6 +60,8 @@ type Manager struct {
 	link       replica.Link
 	id         quorum.ReplicaID
 
+	unhealable sync.Once // that nothing is registered was told
+
 	mu struct {
 		monitor.Monitor
 
@@ -72,6 +76,8 @@ type Manager struct {
 		life    life        // of Run
 		phase   quorum.Phase
 		stats   Stats
+
+		incident incident.Incident
 	}
 }
 

@@ -66,13 +66,14 @@ var mayImport = map[string][]string{
 	"lighthouse/cluster/internal/datadir": {"internal/wire"},
 	"lighthouse/cluster/internal/disk":    {},
 
-	"manager/internal/final":   {},
-	"manager/internal/tasks":   {},
-	"manager/internal/events":  {},
-	"manager/internal/session": {"quorum", "internal/wire/...", "manager/internal/final"},
-	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "manager/internal/final", "manager/internal/session"},
-	"manager/internal/listen":  {"quorum", "store", "internal/guard", "manager/internal/session"},
-	"manager/internal/state":   {"quorum", "checkpoint", "checkpoint/safetensors", "tensor"},
+	"manager/internal/final":    {},
+	"manager/internal/tasks":    {},
+	"manager/internal/events":   {},
+	"manager/internal/incident": {},
+	"manager/internal/session":  {"quorum", "internal/wire/...", "manager/internal/final"},
+	"manager/internal/replica":  {"quorum", "store", "internal/wire/...", "internal/guard", "manager/internal/final", "manager/internal/session"},
+	"manager/internal/listen":   {"quorum", "store", "internal/guard", "manager/internal/session"},
+	"manager/internal/state":    {"quorum", "checkpoint", "checkpoint/safetensors", "tensor"},
 
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},
 

@@ -53,13 +53,13 @@ type job struct {
 	looked   time.Time                     // when they last were
 	writing  *write                        // the decision that is being written; nil: none
 	broken   error                         // the ledger could not be written: the machine is not used any more
-	events   []Event                       // the newest eventsKept
+	events   []event                       // the newest eventsKept
 	reason   string                        // the last one logged
 	last     int64                         // id of the last quorum; 0: none
 }
 
-// Event is what the rules noted, with the time that pages show.
-type Event struct {
+// event is what the rules noted, with the time that pages show.
+type event struct {
 	AtMs int64  `json:"at_ms"`
 	Text string `json:"text"`
 }

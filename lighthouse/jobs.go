@@ -52,7 +52,7 @@ func (l *leadership) highest(j *job) int64 {
 // inUse says whether anybody is there: a session, a call, or a replica that is
 // not known to be gone. It runs on the job's goroutine.
 func (j *job) inUse(now time.Time) bool {
-	return len(j.sessions) > 0 || len(j.askers) > 0 || j.machine.InUse(now)
+	return len(j.sessions) > 0 || len(j.askers) > 0 || j.machine.Status(now).State.InUse()
 }
 
 // forget takes a job out of the ledger and ends it, unless it has formed a quorum

@@ -32,11 +32,6 @@ const (
 	// takes far fewer.
 	maxStreamsPerConn = 8_192
 
-	// idleTimeout and writeTimeout bound HTTP/1 connections; the longest answer
-	// is a profile.
-	idleTimeout  = 2 * time.Minute
-	writeTimeout = 5 * time.Minute
-
 	// closeTimeout is how long HTTP requests under way may take at shutdown.
 	closeTimeout = time.Second
 )
@@ -176,15 +171,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	split := newSplitter(s.listener, s.cfg.HelloTimeout, s.secured, s.log)
 	rpc := s.newRPCServer()
-	page := &http.Server{
-		Handler:           s.guardHTTP(s.newMux()),
-		ConnContext:       withConn,
-		ReadHeaderTimeout: s.cfg.HelloTimeout,
-		ReadTimeout:       s.cfg.HelloTimeout, // no request here has a body but the login
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    64 << 10,
-	}
+	page := s.newWeb().HTTP()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { split.run(); return nil })
 	g.Go(func() error { s.follow(ctx); return nil })

@@ -134,7 +134,7 @@ func (j *job) push() {
 			line.Str(logkey.Reason, e.Text)
 		}
 		line.Msg(e.Kind.String())
-		j.events = append(j.events, Event{AtMs: time.Now().UnixMilli(), Text: e.String()})
+		j.events = append(j.events, event{AtMs: time.Now().UnixMilli(), Text: e.String()})
 		j.events = j.events[max(len(j.events)-eventsKept, 0):]
 	}
 }

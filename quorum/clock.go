@@ -230,13 +230,3 @@ func earlier(a, b time.Time) time.Time {
 	}
 	return a
 }
-
-// InUse says that a replica is there that is not known to be gone. It only reads.
-func (m *Machine) InUse(now time.Time) bool {
-	for _, r := range m.advancedTo(now).order {
-		if !r.lost && !r.evicted {
-			return true
-		}
-	}
-	return false
-}

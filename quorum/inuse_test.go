@@ -10,7 +10,8 @@ func TestInUse(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_764_000_000, 0)
 	m := New(now, DefaultConfig(), NewLedger("c", "j", 0))
-	if m.InUse(now) {
+	inUse := func(at time.Time) bool { return m.Status(at).State.InUse() }
+	if inUse(now) {
 		t.Error("a job without replicas is in use")
 	}
 	for _, id := range []ReplicaID{"a", "b"} {
@@ -21,10 +22,10 @@ func TestInUse(t *testing.T) {
 	if err := m.Evict(now, "a", ""); err != nil {
 		t.Fatal(err)
 	}
-	if !m.InUse(now) {
+	if !inUse(now) {
 		t.Error("a job with a live replica is not in use")
 	}
-	if m.InUse(now.Add(DefaultConfig().HeartbeatTimeout + time.Minute)) {
+	if inUse(now.Add(DefaultConfig().HeartbeatTimeout + time.Minute)) {
 		t.Error("a job whose replicas are evicted and silent is in use")
 	}
 }

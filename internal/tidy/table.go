@@ -10,6 +10,7 @@ package tidy
 var mayImport = map[string][]string{
 	"quorum":       {},
 	"quorum/shell": {"quorum"},
+	"quorum/story": {"quorum"},
 
 	"store":           {"internal/burst", "internal/perhost", "internal/proof"},
 	"store/storetest": {"store"},
@@ -57,8 +58,11 @@ var mayImport = map[string][]string{
 	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
 	"checkpoint/durable/s3":          {"checkpoint", "checkpoint/durable"},
 
-	"lighthouse": {"quorum", "quorum/shell", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost"},
+	"lighthouse": {"quorum", "quorum/shell", "lighthouse/api", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
+
+	"lighthouse/api":          {},
+	"lighthouse/internal/web": {"quorum", "lighthouse/api", "internal/wire", "internal/guard"},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
 

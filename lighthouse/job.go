@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/joblog"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/shell"
 )
@@ -54,8 +55,7 @@ type job struct {
 	writing  *write                        // the decision that is being written; nil: none
 	broken   error                         // the ledger could not be written: the machine is not used any more
 	events   []event                       // the newest eventsKept
-	reason   string                        // the last one logged
-	last     int64                         // id of the last quorum; 0: none
+	told     joblog.Log                    // what happened to it
 }
 
 // event is what the rules noted, with the time that pages show.
@@ -93,9 +93,7 @@ func (j *job) restart() error {
 	j.turns = shell.NewTurns(now)
 	j.writing = nil // its outcome is about a machine that is gone
 	j.machine = quorum.New(now, rules, l)
-	if j.last = 0; l.Last != nil {
-		j.last = l.Last.ID
-	}
+	j.told = joblog.New(j.log, l.Last)
 	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)
 	j.timed = j.timing()
 	j.machine.Beats(j.timed.BeatInterval)

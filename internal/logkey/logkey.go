@@ -23,6 +23,7 @@ const (
 	Peer        = "peer"            // the other side: a replica id or a rank
 	Addr        = "addr"            // a network address
 	Bytes       = "bytes"           // a size
+	Cause       = "cause"           // kind of a quorum.Cause
 	Reason      = "reason"          // why, for people
 	Members     = "members"         // replica ids of a quorum
 	Term        = "term"            // raft term

@@ -61,8 +61,9 @@ var mayImport = map[string][]string{
 	"lighthouse": {"quorum", "quorum/shell", "lighthouse/api", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
-	"lighthouse/api":          {},
-	"lighthouse/internal/web": {"quorum", "lighthouse/api", "internal/wire", "internal/guard"},
+	"lighthouse/api":             {},
+	"lighthouse/internal/joblog": {"quorum"},
+	"lighthouse/internal/web":    {"quorum", "lighthouse/api", "internal/wire", "internal/guard"},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
 

@@ -25,7 +25,7 @@ func (s *Server) serveAction(act action, done int) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		}
-		id, err := wire.CheckReplicaID(r.PathValue("replica"))
+		id, err := wire.CheckKnownID(r.PathValue("replica"))
 		if err == nil {
 			err = act(r.Context(), r.PathValue("job"), id, "asked for on the status page")
 		}

@@ -127,6 +127,7 @@ func TestIncidentByQuorumID(t *testing.T) {
 	for p, at := range from {
 		p.Says("training goes on", at)
 	}
+	server.Says("resumed after_quorum_id="+fell, 0)
 	r.checkDeath(fell)
 
 	ended := r.checkDeath(fell)
@@ -172,7 +173,8 @@ func (r *run) checkDeath(fell string) time.Duration {
 	}{
 		{"lost", []string{"replica_id=replica-1:"}, "WRN", 1}, // the lighthouse
 		{"quorum fell", []string{"component=manager"}, "WRN", 2},
-		{"quorum formed", []string{"after_quorum_id=" + fell, "out: replica-1:"}, "INF", 3},
+		{"quorum formed", []string{"after_quorum_id=" + fell, `reason="replica-1:`, "out: replica-1:"}, "INF", 3}, // not who joined first
+		{"resumed", []string{"after_quorum_id=" + fell, "known_ms=", "reformed_ms=", "lost_ms="}, "INF", 1},
 		{"training goes on", []string{"after_quorum_id=" + fell, "discarded=", "elapsed_ms="}, "INF", 2},
 	} {
 		found := of(story, want.message, want.in...)

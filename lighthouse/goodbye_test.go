@@ -16,7 +16,7 @@ func TestGoodbyeOutlivesItsStream(t *testing.T) {
 	t.Parallel()
 	const replicas = 100
 	srv := &Server{}
-	srv.metrics = newMetrics(srv)
+	srv.metrics = srv.newMetrics()
 	now := time.Now()
 	j := &job{
 		leadership: &leadership{server: srv}, calls: make(chan call), ended: make(chan struct{}),

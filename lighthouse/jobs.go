@@ -71,7 +71,7 @@ func (l *leadership) forget(j *job, highest int64) error {
 	}
 	l.mu.Unlock()
 	j.stop()
-	s.metrics.forget(j.name)
+	s.metrics.Forget(j.name)
 	j.log.Info().Msg("job forgotten")
 	return nil
 }
@@ -177,13 +177,6 @@ func (j *job) changed(wanted wire.ConfigChange) (shell.JobRules, cluster.Command
 			quorum.ErrInvalid, own.MinReplicas, most)
 	}
 	return rules, cluster.Command{Kind: cluster.CommandConfigure, Config: &own}, err
-}
-
-// forget drops what is counted by a job's name.
-func (m *metrics) forget(job string) {
-	m.quorums.DeleteLabelValues(job)
-	m.quorumID.DeleteLabelValues(job)
-	m.members.DeleteLabelValues(job)
 }
 
 // stop ends a job that was forgotten, and waits.

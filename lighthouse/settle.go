@@ -18,7 +18,7 @@ func (j *job) settle() {
 	if j.broken == nil && j.writing == nil {
 		began := time.Now()
 		d := j.machine.Decide(began)
-		j.leadership.server.metrics.decided(time.Since(began))
+		j.leadership.server.metrics.Decided(time.Since(began))
 		j.push()
 		j.told.Waits(d)
 		if d.Ready {
@@ -77,7 +77,7 @@ func (j *job) commit(w *write) error {
 		formed = w.d.Entry(l.term, w.token, w.createdMs)
 	}
 	err := l.ledger.Apply(cluster.Command{Kind: cluster.CommandFormed, Job: j.name, UnixMs: j.began, Formed: &formed})
-	l.server.metrics.applied(time.Since(began), err)
+	l.server.metrics.Applied(time.Since(began), err)
 	return err
 }
 
@@ -94,7 +94,7 @@ func (j *job) written(w *write) {
 	}
 	q := j.machine.Form(j.now(), w.d, w.token, w.createdMs)
 	if w.d.Changed {
-		j.leadership.server.metrics.formed(j.name, q)
+		j.leadership.server.metrics.Formed(j.name, q, time.Now())
 		j.told.Formed(q)
 	}
 	j.answer(q, w.d.Answers)
@@ -120,9 +120,10 @@ func (j *job) push() {
 				s.send(down)
 			}
 		}
-		j.leadership.server.metrics.pushed(n.Kind, len(n.To))
+		j.leadership.server.metrics.Pushed(n.Kind, len(n.To))
 	}
 	for _, e := range j.machine.Events() {
+		j.leadership.server.metrics.Happened(j.name, e, time.Now())
 		j.told.Event(e)
 		j.events = append(j.events, event{AtMs: time.Now().UnixMilli(), Text: e.String()})
 		j.events = j.events[max(len(j.events)-eventsKept, 0):]

@@ -21,7 +21,7 @@ type (
 // newWeb is the server's HTTP side.
 func (s *Server) newWeb() *web.Server {
 	return web.New(web.Config{
-		Guard: s.guard, Addr: s.Addr(), Named: s.named, Transport: s.transport, Metrics: s.metrics.registry,
+		Guard: s.guard, Addr: s.Addr(), Named: s.named, Transport: s.transport, Metrics: s.metrics.Handler(),
 		HelloTimeout: s.cfg.HelloTimeout, Sampled: s.sampled,
 	}, behind{s}, behind{s})
 }

@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
 	"checkpoint/durable/s3":          {"checkpoint", "checkpoint/durable"},
 
-	"lighthouse": {"quorum", "quorum/shell", "lighthouse/api", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost"},
+	"lighthouse": {"quorum", "quorum/shell", "lighthouse/api", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost", "internal/split"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
 	"lighthouse/api":             {},
@@ -67,16 +67,20 @@ var mayImport = map[string][]string{
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
 
-	"lighthouse/cluster":                  {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
+	"lighthouse/internal/metrics": {"quorum", "internal/wire/..."},
+
+	"lighthouse/cluster":                  {"quorum", "quorum/story", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
 	"lighthouse/cluster/internal/datadir": {"internal/wire"},
 	"lighthouse/cluster/internal/disk":    {},
+	"lighthouse/cluster/internal/repair":  {},
 
 	"manager/internal/final":    {},
 	"manager/internal/tasks":    {},
 	"manager/internal/events":   {},
 	"manager/internal/incident": {},
+	"manager/internal/metrics":  {},
 	"manager/internal/session":  {"quorum", "internal/wire/...", "manager/internal/final"},
-	"manager/internal/replica":  {"quorum", "store", "internal/wire/...", "internal/guard", "manager/internal/final", "manager/internal/session"},
+	"manager/internal/replica":  {"quorum", "store", "internal/wire/...", "internal/guard", "internal/split", "manager/internal/final", "manager/internal/session"},
 	"manager/internal/listen":   {"quorum", "store", "internal/guard", "manager/internal/session"},
 	"manager/internal/state":    {"quorum", "checkpoint", "checkpoint/safetensors", "tensor"},
 
@@ -97,6 +101,7 @@ var mayImport = map[string][]string{
 	"internal/burst":     {},
 	"internal/guard":     {"internal/burst", "internal/perhost", "internal/printable", "internal/proof"},
 	"internal/perhost":   {},
+	"internal/split":     {"internal/guard"},
 	"internal/proof":     {},
 	"internal/supply":    {},
 	"internal/tidy":      {},

@@ -7,8 +7,6 @@ import (
 	"net/http/pprof"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/guard"
@@ -54,7 +52,7 @@ type Config struct {
 	Addr      net.Addr               // where the server listens
 	Named     func(host string) bool // whether a host, as a browser sends it, is this server's
 	Transport *http.Transport        // for requests that the leader is to serve
-	Metrics   prometheus.Gatherer
+	Metrics   http.Handler           // answers a scrape
 
 	// HelloTimeout is how long a request's header may take.
 	HelloTimeout time.Duration
@@ -94,7 +92,7 @@ func (s *Server) newMux() *http.ServeMux {
 		"default-src 'self'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'"))
 	mux.HandleFunc("GET /status.json", s.forwarded(s.serveStatus))
 	mux.HandleFunc("GET /healthz", s.serveHealth)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.cfg.Metrics, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", s.cfg.Metrics)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)

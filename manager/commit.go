@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -242,14 +243,7 @@ func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 			Int("discarded", cost.Discarded).Dur(logkey.ElapsedMs, cost.Took).Msg("training goes on")
 	}
 	if !v.Stands && v.id != 0 {
-		cause := v.cause
-		switch {
-		case cause == nil && v.Wanted:
-			cause = errChange
-		case cause == nil:
-			cause = errFallen
-		}
-		m.fall(v.id, cause)
+		m.fall(v.id, cmp.Or(v.cause, errFallen))
 	}
 	m.renew()
 	switch {

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/skerry-ft/skerry/manager/internal/final"
 )
@@ -65,7 +64,6 @@ var (
 	errFallen   = errors.New("quorum fell")
 	errLost     = errors.New("member lost")
 	errLeft     = errors.New("member left")
-	errChange   = fmt.Errorf("%w: its members change", errFallen)
 	errSibling  = errors.New("another rank of this replica broke its group")
 	errNoQuorum = errors.New("no quorum in time")
 	errVoid     = errors.New("operations of this step were lost with their quorum")

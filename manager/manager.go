@@ -79,7 +79,7 @@ type Manager struct {
 		phase   quorum.Phase
 		stats   Stats
 
-		incident incident.Incident
+		incident incident.Incident // how the last quorum fell, and what that costs
 	}
 }
 

@@ -85,7 +85,7 @@ func lossOf(n quorum.Notice) error {
 
 // levelOf is how loud a cause is in the log: members leave, and replicas drain, on purpose.
 func levelOf(cause error) zerolog.Level {
-	if errors.Is(cause, errLeft) || errors.Is(cause, ErrDrained) || errors.Is(cause, errChange) {
+	if errors.Is(cause, errLeft) || errors.Is(cause, ErrDrained) {
 		return zerolog.InfoLevel
 	}
 	return zerolog.WarnLevel
@@ -126,7 +126,7 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 	}
 	epoch := pg.Epoch{Cluster: m.mu.rank.Quorum().Cluster, QuorumID: id}
 	step := m.mu.rank.Position().Step + 1
-	m.mu.incident.Fell(time.Now(), id)
+	m.mu.incident.Fell(time.Now(), id, ownWord(cause))
 	a := &m.mu.attempt
 	switch r := m.mu.request; {
 	case r != nil:
@@ -158,6 +158,14 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 	m.log.WithLevel(levelOf(cause)).Err(cause).Int64(logkey.QuorumID, id).Int64(logkey.Step, step).Msg("quorum fell")
 	m.managed.Abort(epoch, cause)
 	m.events.Emit(GroupBroken{QuorumID: id, Step: step, Cause: cause})
+}
+
+// ownWord is the cause of a fall as the lighthouse is told it: nothing, if others told it here.
+func ownWord(cause error) string {
+	if errors.Is(cause, errSibling) || errors.Is(cause, errLost) || errors.Is(cause, errLeft) || errors.Is(cause, errFallen) {
+		return ""
+	}
+	return cause.Error()
 }
 
 // accuse tells the lighthouse who broke this rank's group, or could not even be reached.

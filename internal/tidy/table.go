@@ -8,9 +8,11 @@ package tidy
 //
 // The packages of openToAll are open to all but quorum.
 var mayImport = map[string][]string{
-	"quorum":       {},
+	"quorum":       {"quorum/internal/..."},
 	"quorum/shell": {"quorum"},
 	"quorum/story": {"quorum"},
+
+	"quorum/internal/pace": {},
 
 	"store":           {"internal/burst", "internal/perhost", "internal/proof"},
 	"store/storetest": {"store"},
@@ -77,7 +79,7 @@ var mayImport = map[string][]string{
 	"manager/internal/final":    {},
 	"manager/internal/tasks":    {},
 	"manager/internal/events":   {},
-	"manager/internal/incident": {},
+	"manager/internal/incident": {"quorum"},
 	"manager/internal/metrics":  {},
 	"manager/internal/session":  {"quorum", "internal/wire/...", "manager/internal/final"},
 	"manager/internal/replica":  {"quorum", "store", "internal/wire/...", "internal/guard", "internal/split", "manager/internal/final", "manager/internal/session"},

@@ -155,7 +155,7 @@ func TestADeathIsTold(t *testing.T) {
 	seq := j.s.Last()
 	j.now = j.now.Add(50 * ms)
 	accuse := []quorum.Accusation{{By: "a", Against: "d", QuorumID: j.m.Last().ID, Evidence: "connection reset"}}
-	j.joinWith(quorum.Join{Kind: quorum.JoinFall, Member: quorum.Member{ReplicaID: "a"}, Accusations: accuse, FellFor: 2 * ms})
+	j.joinWith(quorum.Join{Kind: quorum.JoinFall, Member: quorum.Member{ReplicaID: "a"}, Accusations: accuse, Fall: quorum.Fall{Ago: 2 * ms}})
 	j.now = j.now.Add(2 * ms)
 	j.m.Broken(j.now, "d", "EOF", false)
 	j.tell()
@@ -187,7 +187,7 @@ func TestAFallWithoutADeathIsTold(t *testing.T) {
 	j.form()
 	j.wants(seq, "formed: the link between b and a broke: connection reset · 3 members again · step 2 done anew")
 	seq = j.s.Last()
-	j.joinWith(quorum.Join{Kind: quorum.JoinFall, Member: quorum.Member{ReplicaID: "c"}, Why: "loss is NaN"})
+	j.joinWith(quorum.Join{Kind: quorum.JoinFall, Member: quorum.Member{ReplicaID: "c"}, Fall: quorum.Fall{Why: "loss is NaN"}})
 	j.join(quorum.JoinFall, "a", "b")
 	j.form()
 	j.wants(seq, "formed: the step of c failed: loss is NaN · 3 members again · step 2 done anew")

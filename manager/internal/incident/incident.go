@@ -2,13 +2,20 @@
 // first step that counts again. It starts no goroutines, reads no clock and logs nothing.
 package incident
 
-import "time"
+import (
+	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
 
 // Incident is the newest one. The zero value is none; its owner guards it.
 type Incident struct {
 	id        int64 // of the quorum that fell; 0: none is open
 	fellAt    time.Time
 	discarded int
+
+	lastAt time.Time // when the last quorum fell; zero: none has
+	why    string    // in this rank's own words; empty: others told it
 }
 
 // Cost is what an incident came to.
@@ -20,10 +27,19 @@ type Cost struct {
 
 // Fell notes that a quorum fell. One that falls before a step counted again, as when a
 // second replica dies, belongs to the incident that is open.
-func (i *Incident) Fell(now time.Time, quorumID int64) {
-	if i.id == 0 {
-		*i = Incident{id: quorumID, fellAt: now, discarded: i.discarded}
+// Why is this rank's own word on it, and empty if others told it here.
+func (i *Incident) Fell(now time.Time, quorumID int64, why string) {
+	if i.lastAt, i.why = now, why; i.id == 0 {
+		i.id, i.fellAt = quorumID, now
 	}
+}
+
+// Fall is what the lighthouse is told of the last fall; nothing, before the first.
+func (i *Incident) Fall(now time.Time) quorum.Fall {
+	if i.lastAt.IsZero() {
+		return quorum.Fall{}
+	}
+	return quorum.Fall{Why: i.why, Ago: now.Sub(i.lastAt)}
 }
 
 // Ended notes the end of a step's attempt. One that is discarded may end before its quorum
@@ -36,6 +52,6 @@ func (i *Incident) Ended(now time.Time, committed bool) (c Cost, over bool) {
 	if over = i.id != 0; over {
 		c = Cost{QuorumID: i.id, Discarded: i.discarded, Took: now.Sub(i.fellAt)}
 	}
-	*i = Incident{}
+	i.id, i.discarded = 0, 0
 	return c, over
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
-	"github.com/skerry-ft/skerry/lighthouse/internal/view"
+	"github.com/skerry-ft/skerry/lighthouse/internal/facts"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/story"
@@ -74,7 +74,7 @@ func (j *job) apply(now time.Time, change change) error {
 
 // writeChange writes the command of a change, while the job waits.
 func (j *job) writeChange(now time.Time, c cluster.Command) error {
-	c.Job, c.UnixMs = j.name, j.began
+	c.Job, c.UnixMs, c.Told = j.name, j.began, j.leadership.feed.Unsaved(j.name)
 	s := j.leadership.server
 	err := j.leadership.ledger.Apply(c)
 	took := time.Since(now)
@@ -83,6 +83,7 @@ func (j *job) writeChange(now time.Time, c cluster.Command) error {
 		j.broken = err
 		return err
 	}
+	j.leadership.feed.Saved(j.name, c.Told)
 	end := time.Now()
 	j.doubt(end, j.turns.Waited(end, took))
 	return nil
@@ -97,7 +98,7 @@ func (s behind) Drain(ctx context.Context, name string, id quorum.ReplicaID, o w
 			if j.machine.Drains(id) {
 				c = cluster.Command{}
 			}
-			j.ask(story.Draining, id, o)
+			j.leadership.feed.Ask(j.name, now.UnixMilli(), story.Draining, id, o)
 			return c, j.machine.Drain(now, id, wire.Evidence(o.Reason))
 		},
 		done: func(j *job) {
@@ -122,7 +123,7 @@ func (s *Server) alone(ctx context.Context, name string, id quorum.ReplicaID) (a
 func (s behind) Evict(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
 	return s.apply(ctx, name, change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
-			j.ask(story.Evicted, id, o)
+			j.leadership.feed.Ask(j.name, now.UnixMilli(), story.Evicted, id, o)
 			return cluster.Command{Kind: cluster.CommandEvict, Replica: id}, j.machine.Evict(now, id, wire.Evidence(o.Reason))
 		},
 		done: func(j *job) { j.refuseAskers(id, fmt.Errorf("%w: %s", quorum.ErrEvicted, wire.Evidence(o.Reason))) },
@@ -142,7 +143,7 @@ func (s behind) Undo(ctx context.Context, name string, id quorum.ReplicaID, _ we
 
 // Drain implements skerrypb.LighthouseServer.
 func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainRequest) (*skerrypb.DrainResponse, error) {
-	id, err := wire.CheckReplicaID(req.GetReplicaId())
+	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
 		err = behind{l.server}.Drain(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
 	}
@@ -155,7 +156,7 @@ func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainReques
 
 // Evict implements skerrypb.LighthouseServer.
 func (l *lighthouseService) Evict(ctx context.Context, req *skerrypb.EvictRequest) (*skerrypb.EvictResponse, error) {
-	id, err := wire.CheckReplicaID(req.GetReplicaId())
+	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
 		err = behind{l.server}.Evict(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
 	}
@@ -196,7 +197,7 @@ func (l *lighthouseService) History(ctx context.Context, req *skerrypb.HistoryRe
 	slices.Reverse(all) // a copy
 	resp := &skerrypb.HistoryResponse{}
 	for _, e := range all[:min(limit, len(all))] {
-		resp.Entries = append(resp.Entries, view.HistoryToProto(e))
+		resp.Entries = append(resp.Entries, facts.HistoryToProto(e))
 	}
 	return resp, nil
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/joblog"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/shell"
-	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // eventsKept is how many events a job keeps for the status page.
@@ -42,7 +42,6 @@ type job struct {
 	beats      beats
 
 	machine  *quorum.Machine
-	story    *story.Story // what became of it
 	rules    shell.JobRules
 	idle     shell.Idle  // as of the last look for jobs to forget
 	timed    wire.Timing // what its sessions know of its times
@@ -53,10 +52,11 @@ type job struct {
 	wake     time.Time                     // when the machine is to be woken, as the last decision left it; zero: never
 	look     time.Time                     // when quiet inputs are to be looked at; zero: there are none
 	looked   time.Time                     // when they last were
-	writing  *write                        // the decision that is being written; nil: none
-	broken   error                         // the ledger could not be written: the machine is not used any more
-	events   []event                       // the newest eventsKept
-	reason   string                        // the last one logged
+	saves    saves
+	writing  *write  // the decision that is being written; nil: none
+	broken   error   // the ledger could not be written: the machine is not used any more
+	events   []event // the newest eventsKept
+	told     joblog.Log
 }
 
 // event is what the rules noted, with the time that pages show.
@@ -78,9 +78,13 @@ func newJob(l *leadership, name string, kind quorum.ClientKind) (*job, error) {
 		sessions: make(map[quorum.ReplicaID]*session),
 		askers:   make(map[quorum.ReplicaID][]*asker),
 		number:   uint64(now.UnixMicro()), // above every one of an earlier leadership
-		story:    l.begunStory(name),
 	}
-	return j, j.restart()
+	l.feed.Begin(name, l.ledger.Told(name))
+	if err := j.restart(); err != nil {
+		return nil, err
+	}
+	l.feed.Led(name, now.UnixMilli(), l.term, l.server.address())
+	return j, nil
 }
 
 // restart makes the machine anew from the ledger.
@@ -95,10 +99,12 @@ func (j *job) restart() error {
 	j.turns = shell.NewTurns(now)
 	j.writing = nil // its outcome is about a machine that is gone
 	j.machine = quorum.New(now, rules, l)
+	j.told = joblog.New(j.log, l.Last)
 	j.leadership.server.metrics.Began(j.name, l.Last)
 	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)
 	j.timed = j.timing()
 	j.machine.Beats(j.timed.BeatInterval)
+	j.recallLeft(now)
 	return nil
 }
 
@@ -147,7 +153,7 @@ func (j *job) run(ctx context.Context) {
 		}
 		j.afterTurn(loud)
 		timer.Stop()
-		if at := sooner(j.turns.Due, j.look); !at.IsZero() {
+		if at := sooner(sooner(j.turns.Due, j.look), j.saves.due); !at.IsZero() {
 			timer.Reset(max(time.Until(at), 0))
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
-	"github.com/skerry-ft/skerry/lighthouse/internal/managers"
+	"github.com/skerry-ft/skerry/lighthouse/internal/killer"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/story"
@@ -46,11 +46,12 @@ func (s behind) Kill(ctx context.Context, name string, id quorum.ReplicaID, o we
 	}
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
-	if err := managers.Kill(ctx, s.guard, managers.Manager{Addr: u.Host, Job: j.name, Client: kind}, wire.Text(o.Reason)); err != nil {
+	if err := killer.Kill(ctx, s.guard.Speaks(), killer.Replica{Addr: u.Host, Job: j.name, Kind: kind}, wire.Text(o.Reason)); err != nil {
 		said := status.Convert(err) // without what grpc puts around a manager's words
 		return status.Errorf(said.Code(), "kill replica %s at %s: %s", id, address, wire.Text(said.Message()))
 	}
 	s.metrics.Killed(j.name)
-	j.log.Info().Str(logkey.ReplicaID, string(id)).Str(logkey.Addr, address).Object("order", order(o)).Msg("replica killed")
-	return j.do(ctx, func(time.Time) { j.ask(story.Kill, id, o) })
+	j.log.Info().Str(logkey.ReplicaID, string(id)).Str(logkey.Addr, address).Object("order", o).Msg("replica killed")
+	j.leadership.feed.Ask(j.name, time.Now().UnixMilli(), story.Kill, id, o)
+	return nil
 }

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rs/zerolog"
-
-	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/internal/answer"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // settle carries out what the rules say after the last inputs: it pushes their
@@ -24,7 +22,7 @@ func (j *job) settle() {
 		d := j.machine.Decide(began)
 		j.leadership.server.metrics.Decided(time.Since(began))
 		j.push()
-		j.logReason(d)
+		j.told.Waits(d)
 		if d.Ready {
 			j.write(d)
 		}
@@ -33,6 +31,7 @@ func (j *job) settle() {
 		j.rebuild()
 	}
 	j.push()
+	j.save(time.Now())
 	j.wake = j.machine.Wake(time.Now())
 	j.turns.Due = j.wake
 }
@@ -43,13 +42,14 @@ type write struct {
 	d         quorum.Decision
 	token     quorum.Token
 	createdMs int64
+	told      []story.Told // goes along
 	err       error
 }
 
 // write starts what makes a decision so, beside the job's goroutine: whatever
 // comes in meanwhile is taken, and answered by a later decision.
 func (j *job) write(d quorum.Decision) {
-	w := &write{d: d, token: d.Quorum.Token, createdMs: d.Quorum.CreatedMs}
+	w := &write{d: d, token: d.Quorum.Token, createdMs: d.Quorum.CreatedMs, told: j.leadership.feed.Unsaved(j.name)}
 	if d.Changed && w.token == (quorum.Token{}) {
 		_, _ = rand.Read(w.token[:]) // never fails, as its documentation says
 	}
@@ -80,7 +80,7 @@ func (j *job) commit(w *write) error {
 	if l.ledger.ReadsDeltas() {
 		formed = w.d.Entry(l.term, w.token, w.createdMs)
 	}
-	err := l.ledger.Apply(cluster.Command{Kind: cluster.CommandFormed, Job: j.name, UnixMs: j.began, Formed: &formed})
+	err := l.ledger.Apply(cluster.Command{Kind: cluster.CommandFormed, Job: j.name, UnixMs: j.began, Formed: &formed, Told: w.told})
 	l.server.metrics.Applied(time.Since(began), err)
 	return err
 }
@@ -98,8 +98,9 @@ func (j *job) written(w *write) {
 	}
 	q := j.machine.Form(j.now(), w.d, w.token, w.createdMs)
 	if w.d.Changed {
+		j.leadership.feed.Saved(j.name, w.told)
 		j.leadership.server.metrics.Formed(j.name, q, time.Now())
-		j.logFormed(q)
+		j.told.Formed(q)
 	}
 	j.answer(q, w.d.Answers)
 }
@@ -126,60 +127,18 @@ func (j *job) push() {
 		}
 		j.leadership.server.metrics.Pushed(n.Kind, len(n.To))
 	}
+	var round int64
+	if last := j.machine.Last(); last != nil {
+		round = last.Round
+	}
 	for _, e := range j.machine.Events() {
 		j.leadership.server.metrics.Happened(j.name, e, time.Now())
-		line := j.log.WithLevel(eventLevel(e.Kind)).Int64(logkey.QuorumID, e.QuorumID)
-		if e.ReplicaID != "" { // not every event is about one replica
-			line.Str(logkey.ReplicaID, string(e.ReplicaID))
-		}
-		if e.Text != "" {
-			line.Str(logkey.Reason, e.Text)
-		}
-		line.Msg(e.Kind.String())
+		j.told.Event(e)
 		at := time.Now().UnixMilli()
-		j.happened(at, e)
+		j.leadership.feed.Note(j.name, at, round, e)
 		j.events = append(j.events, event{AtMs: at, Text: e.String()})
 		j.events = j.events[max(len(j.events)-eventsKept, 0):]
 	}
-	j.share()
-}
-
-// eventLevel says how loud an event is in the log: what belongs on a timeline is
-// info, what a person should know of is a warning, a broken promise an error.
-func eventLevel(kind quorum.EventKind) zerolog.Level {
-	switch kind {
-	case quorum.EventDiverged:
-		return zerolog.ErrorLevel
-	case quorum.EventPositionFell, quorum.EventStuck, quorum.EventApart, quorum.EventDoubted,
-		quorum.EventRefused:
-		return zerolog.WarnLevel
-	case quorum.EventSuspect, quorum.EventCleared, quorum.EventLost, quorum.EventReturned, quorum.EventSuperseded,
-		quorum.EventLeft, quorum.EventFell, quorum.EventSettled, quorum.EventRestored, quorum.EventDraining,
-		quorum.EventEvicted, quorum.EventConfigured, quorum.EventMended:
-		return zerolog.InfoLevel
-	}
-	return zerolog.DebugLevel
-}
-
-// logReason logs why there is no next quorum, when that changes.
-func (j *job) logReason(d quorum.Decision) {
-	if text := d.Reason.String(); !d.Ready && text != j.reason {
-		j.reason = text
-		j.log.Debug().Str(logkey.Reason, text).Msg("no quorum yet")
-	}
-}
-
-// maxLogged is how many members of a quorum the log names.
-const maxLogged = 64
-
-func (j *job) logFormed(q quorum.Quorum) {
-	ids := make([]string, 0, maxLogged)
-	for _, m := range q.Members[:min(len(q.Members), maxLogged)] {
-		ids = append(ids, string(m.ReplicaID))
-	}
-	j.log.Info().Int64(logkey.QuorumID, q.ID).Int64(logkey.Round, q.Round).Strs(logkey.Members, ids).
-		Int(logkey.WorldSize, len(q.Members)).Int("participants", len(q.Participants)).Str(logkey.Reason, q.Reason).Msg("quorum formed")
-	j.reason = ""
 }
 
 // errRestarted says that a job begins anew from its ledger: what was asked of it

@@ -9,7 +9,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
-	"github.com/skerry-ft/skerry/lighthouse/internal/view"
+	"github.com/skerry-ft/skerry/lighthouse/internal/facts"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -93,19 +93,19 @@ func (b behind) Servers(ctx context.Context) (api.Servers, error) {
 	if !b.cfg.Cluster.Several() {
 		addr := b.address()
 		st.Servers = append(st.Servers, api.ServerFacts{ID: addr, Addr: addr, Version: b.cfg.Version, State: "leader",
-			Leader: true, Voter: true, Alive: true, LastIndex: lead.ledger.Progress().LastIndex})
+			Leader: true, Voter: true, Alive: true, LastIndex: b.cluster.Ledger().Progress().LastIndex})
 		return st, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
 	defer cancel()
 	members, err := b.cluster.Service().Members(ctx, &skerrypb.MembersRequest{})
-	st.Next, st.Servers = members.GetNext(), view.ServersOf(members)
+	st.Next, st.Servers = members.GetNext(), facts.Servers(members)
 	return st, err
 }
 
 // Configure implements web.Actions.
 func (b behind) Configure(ctx context.Context, job string, c api.RulesChange, o web.Order) error {
-	wanted, err := wire.ConfigChangeFromProto(view.RulesRequest(c))
+	wanted, err := wire.ConfigChangeFromProto(facts.RulesRequest(c))
 	if err == nil {
 		_, err = b.configure(ctx, job, wanted, o)
 	}
@@ -118,7 +118,7 @@ func (b behind) Transfer(ctx context.Context, to string, o web.Order) error {
 	defer cancel()
 	_, err := b.cluster.Service().TransferLeader(ctx, &skerrypb.TransferLeaderRequest{To: to})
 	if err == nil {
-		b.log.Info().Str("to", wire.Text(to)).Object("order", order(o)).Msg("leadership transferred")
+		b.log.Info().Str("to", wire.Text(to)).Object("order", o).Msg("leadership transferred")
 	}
 	return err
 }
@@ -154,7 +154,7 @@ func (b behind) Told() <-chan struct{} {
 // Overview implements web.Lighthouse.
 func (b behind) Overview(ctx context.Context, name string) (api.Overview, error) {
 	st := b.Server.head()
-	o := view.Overview(st, b.started)
+	o := facts.Overview(st, b.started)
 	lead := b.leading()
 	if lead == nil {
 		return o, nil
@@ -220,14 +220,14 @@ func (s *Server) head() Status {
 }
 
 // facts reads what a job's status is made of.
-func (j *job) facts(ctx context.Context) (view.Job, error) {
-	one := view.Job{Name: j.name}
+func (j *job) facts(ctx context.Context) (facts.Job, error) {
+	one := facts.Job{Name: j.name}
 	err := j.do(ctx, func(now time.Time) {
-		one.Now, one.Rules, one.BeatInterval = now, j.machine.Status(now), j.timing().BeatInterval
+		one.Rules, one.BeatInterval, one.NowMs = j.machine.Status(now), j.timing().BeatInterval, time.Now().UnixMilli()
 		for _, e := range j.events {
 			one.Events = append(one.Events, api.Note(e))
 		}
 	})
-	one.LastSeq = j.leadership.feed.Last(j.name)
+	one.LastSeq, one.Cost = j.leadership.feed.Account(j.name)
 	return one, err
 }

@@ -3,6 +3,7 @@ package story
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -16,6 +17,8 @@ type Story struct {
 	next  int64  // the next entry's number
 	saved int64  // the newest that the ledger keeps
 	asked map[quorum.ReplicaID]Asked
+
+	quorum int64 // the newest that was told of
 }
 
 // New goes on with what the ledger kept. Numbers that the leader before gave to what it could
@@ -40,7 +43,7 @@ type Asked struct {
 
 // Ask notes what was asked for, before it is carried out: of a drain and an eviction the rules
 // tell themselves, and their entry names who asked; the others are told now.
-func (s *Story) Ask(atMs, quorumID int64, a Asked) {
+func (s *Story) Ask(atMs int64, a Asked) {
 	switch a.Kind {
 	case Draining, Evicted, Configured:
 		if len(s.asked) >= maxUnsaved {
@@ -48,7 +51,7 @@ func (s *Story) Ask(atMs, quorumID int64, a Asked) {
 		}
 		s.asked[a.Replica] = a
 	default:
-		s.add(Told{AtMs: atMs, Kind: a.Kind, Replica: a.Replica, QuorumID: quorumID, By: a.By, From: a.From, Reason: a.Reason})
+		s.add(Told{AtMs: atMs, Kind: a.Kind, Replica: a.Replica, QuorumID: s.quorum, By: a.By, From: a.From, Reason: a.Reason})
 	}
 }
 
@@ -138,6 +141,7 @@ func (s *Story) name(t *Told) {
 }
 
 func (s *Story) add(t Told) {
+	s.quorum = max(s.quorum, t.QuorumID)
 	t.Seq = s.next
 	s.next++
 	s.told = append(s.told, t.bounded())
@@ -154,12 +158,28 @@ func (s *Story) Last() int64 {
 	return s.told[len(s.told)-1].Seq
 }
 
-// Since returns what was told after an entry, oldest first: the newest limit of it. The caller
-// does not change what the entries point to.
+// Since returns the first limit entries after that one, oldest first. The caller does not change
+// what the entries point to.
 func (s *Story) Since(seq int64, limit int) []Told {
 	at, _ := slices.BinarySearchFunc(s.told, seq+1, func(t Told, seq int64) int { return int(min(max(t.Seq-seq, -1), 1)) })
 	found := s.told[at:]
-	return slices.Clone(found[max(len(found)-limit, 0):])
+	return slices.Clone(found[:min(len(found), limit)])
+}
+
+// Left are the replicas that left, or were drained, and what they said of it. An id is never
+// used again.
+func (s *Story) Left() map[quorum.ReplicaID]string {
+	left := make(map[quorum.ReplicaID]string)
+	for _, t := range s.told {
+		if t.Kind != Left && t.Kind != Drained {
+			continue
+		}
+		left[t.Replica] = ""
+		if t.Cause != nil {
+			left[t.Replica] = t.Cause.Reason
+		}
+	}
+	return left
 }
 
 // Unsaved returns what the ledger does not have, for a command to carry.
@@ -167,3 +187,41 @@ func (s *Story) Unsaved() []Told { return s.Since(s.saved, maxUnsaved) }
 
 // Saved notes that the ledger keeps all up to an entry.
 func (s *Story) Saved(seq int64) { s.saved = max(s.saved, seq) }
+
+// Cost is what changes cost a job, as far as its feed goes back.
+type Cost struct {
+	FromMs int64         // the first entry, in Unix milliseconds; 0: there is none
+	ToMs   int64         // when the job finished; 0: it has not
+	Lost   time.Duration // in which no step was made for a change
+}
+
+// Cost adds up what the changes in the feed cost.
+func (s *Story) Cost() (c Cost) {
+	for _, t := range s.told {
+		if c.FromMs == 0 && t.Kind == Formed {
+			c.FromMs = t.AtMs
+		}
+		if t.Kind == Resumed && t.Change != nil {
+			c.Lost += t.Change.Lost
+		}
+		c.ToMs = 0
+		if t.Kind == Finished {
+			c.ToMs = t.AtMs
+		}
+	}
+	return c
+}
+
+// Goodput is the share of the time, from 0 to 1, that no change cost. nowMs is the time; down is
+// for how long the job has been without a quorum by then.
+func (c Cost) Goodput(nowMs int64, down time.Duration) float64 {
+	end := nowMs
+	if c.ToMs > 0 {
+		end, down = c.ToMs, 0
+	}
+	all := time.Duration(end-c.FromMs) * time.Millisecond
+	if c.FromMs == 0 || all <= 0 {
+		return 0
+	}
+	return max(0, 1-(c.Lost+down).Seconds()/all.Seconds())
+}

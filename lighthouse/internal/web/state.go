@@ -8,7 +8,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/internal/access"
-	"github.com/skerry-ft/skerry/lighthouse/internal/view"
+	"github.com/skerry-ft/skerry/lighthouse/internal/facts"
 )
 
 // serveOverview answers with the state of the jobs.
@@ -82,7 +82,7 @@ func (s source) Document(ctx context.Context, job string) (api.Document, error) 
 		return api.Document{}, err
 	}
 	servers, err := s.lighthouse.Servers(ctx)
-	return view.Document(o, servers), err
+	return facts.Document(o, servers), err
 }
 
 // Events implements live.Source.

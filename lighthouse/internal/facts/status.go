@@ -1,11 +1,11 @@
-// Package view makes of what the rules say of a job what the API and /status.json have of it.
-package view
+package facts
 
 import (
 	"time"
 
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // shown is how many quorums and events /status.json has of each job.
@@ -14,12 +14,13 @@ const shown = 40
 // Job is what a job's status is made of.
 type Job struct {
 	Name         string
-	Now          time.Time // of the rest
 	Rules        quorum.Status
 	BeatInterval time.Duration
 	History      []quorum.HistoryEntry // oldest first
 	Events       []api.Note            // oldest first
 	LastSeq      int64                 // of the newest event that the feed has
+	Cost         story.Cost            // of the changes in it
+	NowMs        int64
 }
 
 // Status is the job as /status.json has it.
@@ -64,7 +65,7 @@ func historyStatus(all []quorum.HistoryEntry) []api.HistoryStatus {
 		e := all[i]
 		h := api.HistoryStatus{
 			AtMs: e.CreatedMs, QuorumID: e.QuorumID, Round: e.Round, Members: max(e.Size, len(e.Members)),
-			Joined: texts(e.Joined), Left: texts(e.Left), Reason: e.Reason,
+			Joined: Texts(e.Joined), Left: Texts(e.Left), Reason: e.Reason,
 		}
 		if e.Settlement.Settles() {
 			h.Settled = e.Settlement.String()
@@ -77,7 +78,8 @@ func historyStatus(all []quorum.HistoryEntry) []api.HistoryStatus {
 	return st
 }
 
-func texts(ids []quorum.ReplicaID) []string {
+// Texts are ids as the API and the wire have them.
+func Texts(ids []quorum.ReplicaID) []string {
 	all := make([]string, len(ids))
 	for i, id := range ids {
 		all[i] = string(id)

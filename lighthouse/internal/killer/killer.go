@@ -1,5 +1,5 @@
-// Package managers calls the managers of replicas, ours and torchft's.
-package managers
+// Package killer ends a replica's process through its manager, ours or torchft's.
+package killer
 
 import (
 	"context"
@@ -18,20 +18,22 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// Manager is where a replica's manager is, and of which job and kind it is.
-type Manager struct {
-	Addr, Job string
-	Client    quorum.ClientKind
+// Replica is which replica is killed.
+type Replica struct {
+	Addr string // its manager's
+	Job  string
+	Kind quorum.ClientKind
 }
 
-// Kill has a manager end its process. It returns nil if the manager answered, or if its
-// connection, once made, broke: what dies at once does not answer.
-func Kill(ctx context.Context, g *guard.Guard, m Manager, reason string) error {
+// Kill asks a replica's manager to end its process, speaking as g does. It returns nil if the
+// manager answered, or if its connection, once made, broke: who dies at once does not answer.
+// It blocks until then, or until ctx ends.
+func Kill(ctx context.Context, g *guard.Guard, r Replica, reason string) error {
 	options := append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if m.Client != quorum.KindTorchft { // torchft's managers know neither certificates nor tokens
-		options = append(wire.DialOptions(), g.Speaks().DialOptions(guard.Party{Role: guard.Replica, Job: m.Job}, m.Addr)...)
+	if r.Kind != quorum.KindTorchft { // torchft's managers know neither certificates nor tokens
+		options = append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Replica, Job: r.Job}, r.Addr)...)
 	}
-	conn, err := grpc.NewClient("passthrough:///"+m.Addr, options...)
+	conn, err := grpc.NewClient("passthrough:///"+r.Addr, options...)
 	if err != nil {
 		return err
 	}
@@ -45,12 +47,12 @@ func Kill(ctx context.Context, g *guard.Guard, m Manager, reason string) error {
 			return context.Cause(ctx)
 		}
 	}
-	if m.Client == quorum.KindTorchft {
+	if r.Kind == quorum.KindTorchft {
 		_, err = torchftpb.NewManagerServiceClient(conn).Kill(ctx, &torchftpb.KillRequest{Msg: reason})
 	} else {
 		req := &skerrypb.KillRequest{Message: reason}
-		audience := guard.Audience(skerrypb.Manager_Kill_FullMethodName, m.Addr)
-		_, err = skerrypb.NewManagerClient(conn).Kill(g.Speaks().Ordered(ctx, audience, req), req)
+		audience := guard.Audience(skerrypb.Manager_Kill_FullMethodName, r.Addr)
+		_, err = skerrypb.NewManagerClient(conn).Kill(g.Ordered(ctx, audience, req), req)
 	}
 	if status.Code(err) == codes.Unavailable {
 		return nil

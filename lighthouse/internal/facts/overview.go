@@ -1,22 +1,23 @@
-package view
+package facts
 
 import (
 	"math"
-	"slices"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/api"
-	"github.com/skerry-ft/skerry/lighthouse/internal/feed"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // Overview is the job as the API has it.
 func (j Job) Overview() api.Job {
 	m := j.Rules
 	o := api.Job{JobFacts: api.JobFacts{
-		Job: j.Name, Client: m.Client.String(), State: string(m.State), Stands: m.Stands, Fell: feed.Cause(m.Fell), FellBy: m.Fell.String(), Wanted: m.Wanted,
+		Job: j.Name, Client: m.Client.String(), State: string(m.State), StateSinceMs: j.NowMs - m.Since.Milliseconds(),
+		Stands: m.Stands, Fell: causeOf(m.Fell), FellBy: m.Fell.String(), Wanted: m.Wanted,
 		Reason: m.Reason.String(), ReasonCode: m.Reason.Code.String(), Rules: j.rules(), LastSeq: j.LastSeq,
-		StateSinceMs: j.Now.Add(-m.Since).UnixMilli(),
+		LostMs: j.Cost.Lost.Milliseconds(), Goodput: digits(j.Cost.Goodput(j.NowMs, j.down()), 4),
 	}, Replicas: []api.Replica{}}
 	if q := m.Last; q != nil {
 		o.QuorumID, o.Round, o.CreatedMs, o.Formed = q.ID, q.Round, q.CreatedMs, q.Reason
@@ -28,10 +29,19 @@ func (j Job) Overview() api.Job {
 	for _, r := range m.Replicas {
 		o.MaxStep = max(o.MaxStep, position(r).Step)
 	}
+	slow := story.StragglesAbove(m.Replicas)
 	for _, r := range m.Replicas {
-		o.Replicas = append(o.Replicas, replicaOverview(r, o.MaxStep))
+		o.Replicas = append(o.Replicas, replicaOverview(m, r, o.MaxStep, slow))
 	}
 	return o
+}
+
+// down is for how long the job has been without the quorum that it had.
+func (j Job) down() time.Duration {
+	if j.Rules.State != quorum.JobTraining && j.Rules.Last != nil {
+		return j.Rules.Since
+	}
+	return 0
 }
 
 func (j Job) rules() api.Rules {
@@ -58,15 +68,40 @@ func position(r quorum.ReplicaStatus) quorum.Position {
 	return r.Position
 }
 
-func replicaOverview(r quorum.ReplicaStatus, highest int64) api.Replica {
+func replicaOverview(m quorum.Status, r quorum.ReplicaStatus, highest int64, slow time.Duration) api.Replica {
 	at := position(r)
-	return api.Replica{
-		ReplicaID: string(r.ReplicaID), State: string(r.State), Why: r.Why, Cause: feed.Cause(r.Gone),
+	o := api.Replica{
+		ReplicaID: string(r.ReplicaID), State: string(r.State), Why: r.Why,
 		Member: r.Member, Participant: r.Participant, Heals: r.Heals, Session: r.Session,
 		Step: at.Step, StepQuorum: at.QuorumID, Behind: highest - at.Step, Phase: r.Beat.Phase.String(), Progress: r.Beat.Progress,
 		SilenceMs: r.Silence.Milliseconds(), IdleMs: r.Idle.Milliseconds(),
 		WaitingMs: r.Waiting.Milliseconds(), Address: r.Address,
+		Cause: causeOf(r.Gone), StepMs: ms(r.Beat.Own), WaitMs: ms(r.Beat.Wait),
 	}
+	if r.State == quorum.StateLive && slow > 0 && r.Beat.Own > slow {
+		o.State, o.Straggler = "straggler", true
+	}
+	if r.State == quorum.StateHealing {
+		o.Heal = healOf(m, r)
+	}
+	return o
+}
+
+// maxDonors is how many donors of a heal are named.
+const maxDonors = 8
+
+// healOf is how far a member's heal is.
+func healOf(m quorum.Status, r quorum.ReplicaStatus) *api.Heal {
+	h := &api.Heal{Bytes: int64(r.Beat.HealBytes), TotalBytes: int64(r.Beat.HealTotal), From: []string{}}
+	for _, donor := range m.Replicas {
+		if donor.Member && !donor.Heals && len(h.From) < maxDonors {
+			h.From = append(h.From, string(donor.ReplicaID))
+		}
+	}
+	if s := m.Since.Seconds(); m.Stands && s > 0 {
+		h.MBPerS = digits(float64(h.Bytes)/1e6/s, 2)
+	}
+	return h
 }
 
 // digits rounds to so many digits after the first.
@@ -76,69 +111,6 @@ func digits(v float64, more int) float64 {
 	}
 	scale := math.Pow(10, float64(more)-math.Floor(math.Log10(math.Abs(v))))
 	return math.Round(v*scale) / scale
-}
-
-// Document is what a stream tells: o, coarse enough to stand still while jobs train.
-func Document(o api.Overview, servers api.Servers) api.Document {
-	d := api.Document{
-		Head: o.Head, NowMs: o.NowMs, Jobs: make(map[string]api.JobDocument), Servers: make(map[string]api.ServerFacts),
-	}
-	for _, j := range o.Jobs {
-		one := api.JobDocument{JobFacts: j.JobFacts, Replicas: make(map[string]api.Replica)}
-		one.StepTimeMs = int64(digits(float64(j.StepTimeMs), 1))
-		one.StepRate = digits(j.StepRate, 1)
-		one.StateSinceMs -= one.StateSinceMs % 1000
-		slack := slackOf(j.Rules)
-		for _, r := range j.Replicas {
-			one.Replicas[r.ReplicaID] = coarse(r, slack)
-		}
-		d.Jobs[j.Job] = one
-	}
-	for _, s := range servers.Servers {
-		s.LastIndex = 0
-		if s.Alive {
-			s.SilenceMs = 0
-		}
-		if s.Lag < fewEntries {
-			s.Lag = 0
-		}
-		s.SilenceMs -= s.SilenceMs % 1000
-		d.Servers[s.ID] = s
-	}
-	return d
-}
-
-// fewEntries are entries on their way to a server: they are no lag.
-const fewEntries = 16
-
-// slackOf is how many steps behind the job a replica looks that keeps up: its last beat
-// is up to a beat's interval old.
-func slackOf(r api.Rules) int64 {
-	if r.StepTimeMs <= 0 {
-		return 2 * r.BeatIntervalMs // steps shorter than a millisecond
-	}
-	return 2 + 2*r.BeatIntervalMs/r.StepTimeMs
-}
-
-// ordinary are the phases of a replica that trains, step after step.
-var ordinary = []string{quorum.PhaseIdle.String(), quorum.PhaseTraining.String(), quorum.PhaseBalloting.String()}
-
-// coarse is a replica without what ticks while it trains.
-func coarse(r api.Replica, slack int64) api.Replica {
-	r.Step, r.StepQuorum, r.Progress, r.IdleMs, r.WaitingMs = 0, 0, 0, 0, 0
-	if r.Behind <= slack {
-		r.Behind = 0
-	}
-	r.Behind = int64(digits(float64(r.Behind), 1))
-	if r.SilenceMs <= time.Second.Milliseconds() {
-		r.SilenceMs = 0
-	}
-	r.SilenceMs -= r.SilenceMs % time.Second.Milliseconds()
-	if slices.Contains(ordinary, r.Phase) {
-		r.Phase = ""
-	}
-	r.StepMs, r.WaitMs = digits(r.StepMs, 1), digits(r.WaitMs, 1)
-	return r
 }
 
 // Overview is a status as the API has it, without its jobs.
@@ -151,4 +123,24 @@ func Overview(st api.Status, started time.Time) api.Overview {
 		},
 		NowMs: st.NowMs, UptimeMs: st.UptimeMs, Servers: st.Servers, Jobs: []api.Job{},
 	}
+}
+
+// server is a server as the API has it; last is the index of the leader's last entry.
+func server(m *skerrypb.MemberInfo, last uint64) api.ServerFacts {
+	f := api.ServerFacts{
+		ID: m.GetRaftId(), Addr: m.GetRpcAddress(), Raft: m.GetRaftAddress(), Version: m.GetVersion(), State: "follower",
+		Leader: m.GetLeader(), Voter: m.GetVoter(), Alive: m.GetAlive(), LastIndex: m.GetLastIndex(),
+		Lag: last - min(m.GetLastIndex(), last), SilenceMs: m.GetSilenceMs(),
+	}
+	switch {
+	case f.Leader:
+		f.State, f.Lag = "leader", 0
+	case !f.Alive:
+		f.State = "away"
+	case !m.GetInRaft():
+		f.State = "joining"
+	case !f.Voter:
+		f.State = "spare"
+	}
+	return f
 }

@@ -14,7 +14,7 @@ import (
 func (j Job) Overview() api.Job {
 	m := j.Rules
 	o := api.Job{JobFacts: api.JobFacts{
-		Job: j.Name, Client: m.Client.String(), State: string(m.State), StateSinceMs: j.NowMs - m.Since.Milliseconds(),
+		Job: j.Name, Client: m.Client.String(), State: string(m.State), StateSinceMs: j.SinceMs,
 		Stands: m.Stands, Fell: causeOf(m.Fell), FellBy: m.Fell.String(), Wanted: m.Wanted,
 		Reason: m.Reason.String(), ReasonCode: m.Reason.Code.String(), Rules: j.rules(), LastSeq: j.LastSeq,
 		LostMs: j.Cost.Lost.Milliseconds(), Goodput: digits(j.Cost.Goodput(j.NowMs, j.down()), 4),

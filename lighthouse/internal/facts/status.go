@@ -21,6 +21,7 @@ type Job struct {
 	LastSeq      int64                 // of the newest event that the feed has
 	Cost         story.Cost            // of the changes in it
 	NowMs        int64
+	SinceMs      int64 // when its state began; the same each time that it is asked for
 }
 
 // Status is the job as /status.json has it.

@@ -23,7 +23,9 @@ func Event(job string, t story.Told) api.Event {
 	}
 	e.Members, e.Before, e.Joined = c.Members, c.Before, Texts(c.Joined)
 	for _, gone := range c.Gone {
-		e.Gone = append(e.Gone, *causeOf(gone))
+		if g := causeOf(gone); g != nil {
+			e.Gone = append(e.Gone, *g)
+		}
 	}
 	if e.Cause == nil {
 		e.Cause = causeOf(c.Cause)

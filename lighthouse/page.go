@@ -28,6 +28,7 @@ func (s *Server) newMux() *http.ServeMux {
 	mux.HandleFunc("GET /status.json", s.forwardHTTP(s.serveStatus))
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.Handle("GET /metrics", s.metrics.Handler())
+	mux.HandleFunc("GET "+pathTargets, s.forwardHTTP(s.serveTargets))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)

@@ -60,6 +60,9 @@ func New(source Source) *Metrics {
 		decide:   seconds("decide_seconds", "Time of one decision.", 1e-6),
 		jobs:     newJobs(ours),
 	}
+	for _, err := range []error{nil, context.Canceled} { // both begin at 0, whatever comes first
+		m.applies.WithLabelValues(result(err))
+	}
 	m.showServer(ours)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&scrape{m: m})

@@ -8,7 +8,7 @@
 //
 // One port serves everything: skerry.v1.Lighthouse (sessions, admin),
 // torchft.LighthouseService, and HTTP: the status page, /status.json, /healthz,
-// /metrics, /debug/pprof.
+// /metrics, /metrics/targets, /debug/pprof.
 //
 // # What is kept where
 //

@@ -226,6 +226,7 @@ func TestEverySeriesExists(t *testing.T) {
 			t.Errorf("%s: no series %v", where, s)
 		}
 	}
+	documented(t, all)
 	if n < 80 {
 		t.Errorf("%d selectors found, want 80 at least", n)
 	}

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"runtime"
@@ -76,7 +77,7 @@ func (m *Metrics) showServer(ours promauto.Factory) {
 	}
 	ours.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "build_info", Help: "1; its labels say which build this is."}, []string{"version", "goversion"}).
-		WithLabelValues(m.source.Version, runtime.Version()).Set(1)
+		WithLabelValues(cmp.Or(m.source.Version, "development"), runtime.Version()).Set(1)
 	ours.NewCounterFunc(prometheus.CounterOpts{
 		Name: "log_left_out_total", Help: "Lines about strangers that were not logged, because there were many."},
 		func() float64 { return float64(m.source.LogLeftOut()) })

@@ -37,19 +37,19 @@ func FuzzActions(f *testing.F) {
 	if _, err := lead.job(f.Context(), "default", 0); err != nil {
 		f.Fatal(err)
 	}
-	mux := s.newMux()
+	pages := s.newWeb().HTTP().Handler
 	for _, path := range []string{"/", "/jobs/default/replicas/a/drain", "/jobs/default/replicas/a%2Fb/evict", "/jobs//replicas//kill",
 		"/jobs/default/replicas/%00/drain", "/jobs/a%20b/replicas/x/kill", "/jobs/default/replicas/" + strings.Repeat("x", 300) + "/evict",
 		"/jobs/../replicas/a/drain", "/status.json", "/debug/pprof/cmdline", "//", "/jobs/default/replicas/\xff/drain"} {
 		f.Add(path)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		req, err := http.ReadRequest(bufio.NewReader(strings.NewReader("POST " + path + " HTTP/1.1\r\nHost: x\r\n\r\n")))
+		req, err := http.ReadRequest(bufio.NewReader(strings.NewReader("POST " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n")))
 		if err != nil {
 			t.Skip("no HTTP request:", err)
 		}
 		answer := httptest.NewRecorder()
-		mux.ServeHTTP(answer, req.WithContext(t.Context()))
+		pages.ServeHTTP(answer, req.WithContext(t.Context()))
 		switch code := answer.Code; {
 		case code < 300, code >= 500:
 			t.Errorf("POST %q: %d %s", path, code, answer.Body)

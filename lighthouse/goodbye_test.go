@@ -47,8 +47,8 @@ func TestGoodbyeOutlivesItsStream(t *testing.T) {
 	close(j.calls)
 	<-ran
 	for _, r := range j.machine.Status(now).Replicas {
-		if r.State != quorum.StateLost || r.Why != "left" {
-			t.Errorf("%s is %s %q, want lost, for it left", r.ReplicaID, r.State, r.Why)
+		if r.State != quorum.StateLeft || r.Why != "left" {
+			t.Errorf("%s is %s %q, want left", r.ReplicaID, r.State, r.Why)
 		}
 	}
 }

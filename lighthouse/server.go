@@ -34,11 +34,6 @@ const (
 	// takes far fewer.
 	maxStreamsPerConn = 8_192
 
-	// idleTimeout and writeTimeout bound HTTP/1 connections; the longest answer
-	// is a profile.
-	idleTimeout  = 2 * time.Minute
-	writeTimeout = 5 * time.Minute
-
 	// closeTimeout is how long HTTP requests under way may take at shutdown.
 	closeTimeout = time.Second
 )
@@ -178,15 +173,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	port := split.New(split.Config{Listener: s.listener, Timeout: s.cfg.HelloTimeout, Secure: s.secured, Log: s.log})
 	rpc := s.newRPCServer()
-	page := &http.Server{
-		Handler:           s.guardHTTP(s.newMux()),
-		ConnContext:       withConn,
-		ReadHeaderTimeout: s.cfg.HelloTimeout,
-		ReadTimeout:       s.cfg.HelloTimeout, // no request here has a body but the login
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    64 << 10,
-	}
+	page := s.newWeb().HTTP()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { port.Run(); return nil })
 	g.Go(func() error { s.follow(ctx); return nil })

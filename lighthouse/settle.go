@@ -97,7 +97,6 @@ func (j *job) written(w *write) {
 	}
 	q := j.machine.Form(j.now(), w.d, w.token, w.createdMs)
 	if w.d.Changed {
-		j.leadership.server.metrics.Formed(j.name, q, time.Now())
 		j.logFormed(q)
 	}
 	j.answer(q, w.d.Answers)
@@ -126,7 +125,7 @@ func (j *job) push() {
 		j.leadership.server.metrics.Pushed(n.Kind, len(n.To))
 	}
 	for _, e := range j.machine.Events() {
-		j.leadership.server.metrics.Happened(j.name, e, time.Now())
+		j.leadership.server.metrics.Happened(j.name, e)
 		line := j.log.WithLevel(eventLevel(e.Kind)).Int64(logkey.QuorumID, e.QuorumID)
 		if e.ReplicaID != "" { // not every event is about one replica
 			line.Str(logkey.ReplicaID, string(e.ReplicaID))
@@ -135,7 +134,7 @@ func (j *job) push() {
 			line.Str(logkey.Reason, e.Text)
 		}
 		line.Msg(e.Kind.String())
-		j.events = append(j.events, Event{AtMs: time.Now().UnixMilli(), Text: e.String()})
+		j.events = append(j.events, event{AtMs: time.Now().UnixMilli(), Text: e.String()})
 		j.events = j.events[max(len(j.events)-eventsKept, 0):]
 	}
 }

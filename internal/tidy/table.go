@@ -8,7 +8,11 @@ package tidy
 //
 // The packages of openToAll are open to all but quorum.
 var mayImport = map[string][]string{
-	"quorum": {},
+	"quorum":       {"quorum/internal/..."},
+	"quorum/shell": {"quorum"},
+	"quorum/story": {"quorum"},
+
+	"quorum/internal/pace": {},
 
 	"store":           {"internal/burst", "internal/perhost", "internal/proof"},
 	"store/storetest": {"store"},
@@ -56,16 +60,20 @@ var mayImport = map[string][]string{
 	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
 	"checkpoint/durable/s3":          {"checkpoint", "checkpoint/durable"},
 
-	"lighthouse": {"quorum", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost", "internal/split"},
+	"lighthouse": {"quorum", "quorum/shell", "lighthouse/api", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost", "internal/split"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
+
+	"lighthouse/api":          {},
+	"lighthouse/internal/web": {"quorum", "lighthouse/api", "internal/wire", "internal/guard"},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
 
 	"lighthouse/internal/metrics": {"quorum", "internal/wire/..."},
 
-	"lighthouse/cluster":                  {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
+	"lighthouse/cluster":                  {"quorum", "quorum/story", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
 	"lighthouse/cluster/internal/datadir": {"internal/wire"},
 	"lighthouse/cluster/internal/disk":    {},
+	"lighthouse/cluster/internal/repair":  {},
 
 	"manager/internal/final":   {},
 	"manager/internal/tasks":   {},
@@ -91,7 +99,7 @@ var mayImport = map[string][]string{
 	"train/localsgd":     {"pg", "dist/quant", "checkpoint", "tensor"},
 
 	"internal/wire":      {"quorum", "internal/printable"},
-	"internal/sim":       {"quorum", "internal/sim/..."},
+	"internal/sim":       {"quorum", "quorum/shell", "internal/sim/..."},
 	"internal/burst":     {},
 	"internal/guard":     {"internal/burst", "internal/perhost", "internal/printable", "internal/proof"},
 	"internal/perhost":   {},
@@ -182,7 +190,7 @@ var openToAll = []string{"internal/logkey", "internal/invariant", "internal/neta
 // Purity of quorum/.
 const pureDir = "quorum"
 
-// pureImports are all that quorum/ needs.
+// pureImports are all that quorum/, and what is below it, needs beside ours.
 var pureImports = map[string]bool{
 	"cmp": true, "errors": true, "fmt": true, "slices": true, "strings": true, "time": true,
 }

@@ -1,17 +1,14 @@
-package lighthouse
+package web
 
 import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/skerry-ft/skerry/quorum"
 )
-
-// pathTargets tells Prometheus which replicas to scrape (http_sd_configs): their managers
-// serve metrics on the port that they listen on, which is any free one by default.
-const pathTargets = "/metrics/targets"
 
 // target is one of a list that http_sd_configs reads.
 type target struct {
@@ -19,11 +16,12 @@ type target struct {
 	Labels  map[string]string `json:"labels"`
 }
 
-// serveTargets lists the managers of all jobs. The label instance is job and name without
+// serveTargets tells Prometheus which replicas to scrape (http_sd_configs): the managers
+// of all jobs, which serve metrics on the port that they listen on, any free one by default. The label instance is job and name without
 // the incarnation, so that the series of a replica that is started again go on.
 func (s *Server) serveTargets(w http.ResponseWriter, r *http.Request) {
 	all := []target{}
-	for _, st := range s.jobs(r.Context()) {
+	for _, st := range s.cfg.Jobs(r.Context()) {
 		if st.Client == quorum.KindSkerry { // torchft's managers have no metrics
 			all = append(all, targetsOf(st)...)
 		}
@@ -33,12 +31,15 @@ func (s *Server) serveTargets(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(all) // a reader who has gone needs no error
 }
 
+// notThere are the states of a replica that answers no scrape, or under whose name another one does.
+var notThere = []quorum.ReplicaState{quorum.StateLost, quorum.StateEvicted, quorum.StateDrained, quorum.StateLeft, quorum.StateHeld}
+
 // targetsOf are the replicas of a job that are there: of two of one name, the last.
 func targetsOf(st quorum.Status) (all []target) {
 	at := make(map[string]int) // by name
 	for _, r := range st.Replicas {
 		u, err := url.Parse(r.Address)
-		if err != nil || u.Host == "" || r.State == quorum.StateLost || r.State == quorum.StateEvicted || r.State == quorum.StateHeld {
+		if err != nil || u.Host == "" || slices.Contains(notThere, r.State) {
 			continue
 		}
 		name := string(r.ReplicaID)

@@ -25,7 +25,7 @@ type (
 // newWeb is the server's HTTP side.
 func (s *Server) newWeb() *web.Server {
 	return web.New(web.Config{
-		Guard: s.guard, Addr: s.Addr(), Named: s.named, Transport: s.transport, Metrics: s.metrics.Handler(),
+		Guard: s.guard, Addr: s.Addr(), Named: s.named, Transport: s.transport, Metrics: s.metrics.Handler(), Jobs: s.jobs,
 		HelloTimeout: s.cfg.HelloTimeout, Sampled: s.sampled,
 	}, behind{s})
 }

@@ -95,6 +95,8 @@ var mayImport = map[string][]string{
 
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},
 
+	"manager/oteltrace": {"manager", "pg", "pg/observe"},
+
 	"train":              {"pg", "tensor"},
 	"train/ddp":          {"pg", "pg/debug", "checkpoint", "tensor"},
 	"train/ddp/powersgd": {"checkpoint", "tensor", "train/ddp"},
@@ -145,7 +147,7 @@ var mayImport = map[string][]string{
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",
 	},
-	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "internal/printable"},
+	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "manager/oteltrace", "internal/printable"},
 	"examples/digits/gpu":     {"nccl", "pg/...", "tensor"},
 	"examples/guide":          {"dist", "pg/...", "tensor", "train/..."},
 	"examples":                {"pg/...", "dist/quant", "tensor", "checkpoint/...", "manager", "train/..."},
@@ -178,7 +180,10 @@ var testsMayImport = map[string][]string{
 	"train/ddp":       {"train/ddp/powersgd"},
 	"train/localsgd":  {"manager", "train/sampler"}, // an example has both
 	"manager/torchft": {"lighthouse"},
-	"train/place":     {"dist", "tensor"},
+
+	"manager/oteltrace": {"checkpoint", "tensor"},
+
+	"train/place": {"dist", "tensor"},
 
 	"train/paramserver": {"pg/tcp", "tensor", "store/certs", "train/spawn"},
 	"pg/pgmetrics":      {"pg/debug", "tensor"},

@@ -1,126 +1,57 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"net/url"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
-	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
 
-const (
-	// envLighthouse names the lighthouse when no flag does.
-	envLighthouse = "SKERRY_LIGHTHOUSE"
-	// maxReason bounds what is read of an answer that is no status.
-	maxReason = 1 << 10
-	// maxStatusBytes bounds what a lighthouse may answer.
-	maxStatusBytes = 64 << 20
-	// statusTimeout bounds the whole question.
-	statusTimeout = 5 * time.Second
-	// tlsTimeout bounds a TLS connection, handshake included.
-	tlsTimeout = 5 * time.Second
-)
-
 func newStatusCommand() *cobra.Command {
-	var l lighthouseFlags
-	var asJSON bool
+	var l connect.Flags
+	var out cli.Output
+	var wide bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what a lighthouse knows",
-		Args:  cli.NoArgs,
+		Args:  cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			st, body, err := l.status(cmd.Context())
+			st, body, err := l.Status(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", printable.JSON(bytes.TrimSpace(body)))
-			} else {
-				err = printStatus(cmd.OutOrStdout(), st)
-			}
-			if err == nil && !st.Leads && st.Leader == "" {
-				err = cli.WithStatus(cli.StatusNoLeader, errNoLeader)
+			err = out.PrintJSON(cmd.OutOrStdout(), body, func(w io.Writer) error { return printStatus(w, st, wide) })
+			if err == nil && connect.Leaderless(st) {
+				err = connect.ErrNoLeader
 			}
 			return err
 		},
 	}
-	l.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the lighthouse's own JSON")
+	cmd.Flags().BoolVar(&wide, "wide", false, "show ids whole")
+	l.Add(cmd)
+	out.Add(cmd)
 	return cmd
 }
 
-var errNoLeader = errors.New("no lighthouse server leads; quorums that stand go on, and none changes until a majority of the servers is there")
-
-// fetchStatus reads /status.json of the lighthouse at addr.
-func fetchStatus(ctx context.Context, g *guard.Guard, addr string) ([]byte, error) {
-	transport := &http.Transport{DisableKeepAlives: true} // it carries one request
-	scheme := "http"
-	if g.TLS != nil {
-		scheme = "https"
-		transport.DialTLSContext = g.TLS.DialContext(guard.Party{Role: guard.Lighthouse}, tlsTimeout)
+// shownID is a replica's id as far as it is shown.
+func shownID(id string, wide bool) string {
+	if !wide {
+		id = connect.Short(id)
 	}
-	base := addr
-	if !strings.Contains(base, "://") {
-		base = scheme + "://" + base
-	}
-	u, err := url.Parse(base)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("--lighthouse = %q, want host:port or a URL", addr)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.JoinPath("/status.json").String(), nil)
-	if err != nil {
-		return nil, fmt.Errorf("--lighthouse = %q, want host:port or a URL", addr)
-	}
-	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("lighthouse %s cannot be reached: %w", addr, networkCause(err))
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("lighthouse %s answers %s%s", addr, resp.Status, reason(resp.Body))
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatusBytes))
-	if err != nil {
-		return nil, fmt.Errorf("lighthouse %s broke off its answer: %w", addr, networkCause(err))
-	}
-	return body, nil
+	return printable.Line(id)
 }
 
-// reason is what an answer that is no status says of why, behind ": ".
-func reason(body io.Reader) string {
-	text, _ := io.ReadAll(io.LimitReader(body, maxReason)) // what came of it is said
-	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	if line == "" {
-		return ""
-	}
-	return ": " + line
-}
+// span shows milliseconds as people say them.
+func span[T int64 | uint32](ms T) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// networkCause takes off what repeats the address and the URL.
-func networkCause(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err
-	}
-	if e, ok := errors.AsType[*net.OpError](err); ok {
-		err = e.Err
-	}
-	return err
-}
-
-func printStatus(w io.Writer, s lighthouse.Status) error {
+func printStatus(w io.Writer, s lighthouse.Status, wide bool) error {
 	role := "knows no leader"
 	switch {
 	case s.Leads:
@@ -129,7 +60,7 @@ func printStatus(w io.Writer, s lighthouse.Status) error {
 		role = fmt.Sprintf("leads in term %d (the server that was asked follows)", s.Term)
 	}
 	fmt.Fprintf(w, "lighthouse %s %s, up %v, %s, cluster %s\n",
-		printable.Line(s.Addr), role, time.Duration(s.UptimeMs)*time.Millisecond, cli.Plural(s.Sessions, "session"), printable.Line(s.Cluster))
+		printable.Line(s.Addr), role, span(s.UptimeMs), cli.Plural(s.Sessions, "session"), printable.Line(s.Cluster))
 	if s.OpenJoins {
 		fmt.Fprintln(w, "joins are open: they need no token (--open-joins)")
 	}
@@ -140,12 +71,12 @@ func printStatus(w io.Writer, s lighthouse.Status) error {
 		fmt.Fprintln(w, "no jobs")
 	}
 	for _, j := range s.Jobs {
-		printJob(w, j)
+		printJob(w, j, wide)
 	}
 	return nil
 }
 
-func printJob(w io.Writer, j lighthouse.JobStatus) {
+func printJob(w io.Writer, j lighthouse.JobStatus, wide bool) {
 	fmt.Fprintf(w, "\njob %s: step %d, ", printable.Line(j.Job), j.MaxStep)
 	switch {
 	case j.QuorumID == 0:
@@ -166,8 +97,8 @@ func printJob(w io.Writer, j lighthouse.JobStatus) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "REPLICA\tSTATE\tPART\tSTEP\tPHASE\tSILENT\tWHY")
 	for _, r := range j.Replicas {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%v\t%s\n", printable.Line(r.ReplicaID), printable.Line(r.State), partOf(r, j.QuorumID), r.Step,
-			printable.Line(r.Phase), time.Duration(r.SilenceMs)*time.Millisecond, printable.Line(r.Why))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%v\t%s\n", shownID(r.ReplicaID, wide), printable.Line(r.State), partOf(r, j.QuorumID), r.Step,
+			printable.Line(r.Phase), span(r.SilenceMs), printable.Line(r.Why))
 	}
 	_ = t.Flush() // as any other write to w
 }

@@ -77,7 +77,7 @@ REPLICA  STATE  PART  STEP  PHASE  SILENT  WHY
 	if status != 0 || stdout != want {
 		t.Errorf("status %d %q\n%s\nwant\n%s", status, stderr, stdout, want)
 	}
-	if status, stdout, _ := skerry("status", "--json", "--lighthouse", "http://"+addr); status != 0 || strings.TrimSpace(stdout) != string(body) {
+	if status, stdout, _ := skerry("status", "-o", "json", "--lighthouse", "http://"+addr); status != 0 || strings.TrimSpace(stdout) != string(body) {
 		t.Errorf("--json: %d %q, want the body as it is", status, stdout)
 	}
 }
@@ -115,9 +115,9 @@ func TestStatusAsksWhoKnows(t *testing.T) {
 func TestStatusErrors(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ addr, want string }{
-		{"127.0.0.1:1", "skerry: lighthouse 127.0.0.1:1 cannot be reached: connect: connection refused\n"},
-		{"", "skerry: --lighthouse = \"\", want host:port or a URL\n"},
-		{"ftp://x", "skerry: --lighthouse = \"ftp://x\", want host:port or a URL\n"},
+		{"127.0.0.1:1", "skerry: lighthouse 127.0.0.1:1 cannot be reached: connection refused; start one with skerry lighthouse, or name another by --lighthouse\n"},
+		{"", "skerry: --lighthouse = \"\", want host:port or a URL, as 127.0.0.1:29510\n"},
+		{"ftp://x", "skerry: --lighthouse = \"ftp://x\", want host:port or a URL, as 127.0.0.1:29510\n"},
 	}
 	for _, c := range cases {
 		if status, stdout, stderr := skerry("status", "--lighthouse", c.addr); status == 0 || stdout != "" || stderr != c.want {
@@ -155,7 +155,7 @@ func TestHostileTextIsShownHarmlessly(t *testing.T) {
 	}
 	addr := serveStatus(t, http.StatusOK, string(body))
 	for _, args := range [][]string{
-		{"status"}, {"status", "--json"}, {"why"}, {"why", h}, {"why", "--job", h}, {"why", h + "x"}, {"why", "--job", h + "x"},
+		{"status"}, {"status", "-o", "json"}, {"why", "-o", "json"}, {"why"}, {"why", h}, {"why", "--job", h}, {"why", h + "x"}, {"why", "--job", h + "x"},
 	} {
 		_, stdout, stderr := skerry(append(args, "--lighthouse", addr)...)
 		if !strings.Contains(stdout+stderr, "all is well") {
@@ -178,7 +178,7 @@ func TestHostileTextIsShownHarmlessly(t *testing.T) {
 	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"trace", file}, {"trace", "--json", file}, {"trace", file, filepath.Join(filepath.Dir(file), h)}} {
+	for _, args := range [][]string{{"trace", file}, {"trace", "-o", "json", file}, {"trace", file, filepath.Join(filepath.Dir(file), h)}} {
 		_, stdout, stderr := skerry(args...)
 		if !strings.Contains(stdout, "all is well") {
 			t.Errorf("%q printed %q %q, without what the dump says", args, stdout, stderr)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/printable"
@@ -71,7 +72,7 @@ replica while a rank is connected, and not for ranks that have died.`,
 	guardflags.AddOpen(f, &guarded.Open)
 	f.StringVar(&cfg.ReplicaID, "replica-id", "", "the replica's id, name:uuid, new at each start")
 	f.StringVar(&cfg.Job, "job", "", "the job; empty: the default one, or what the id begins with")
-	f.StringSliceVar(&cfg.Lighthouse, "lighthouse", nil, "addresses of lighthouse servers, host:port,… ("+envLighthouse+")")
+	f.StringSliceVar(&cfg.Lighthouse, "lighthouse", nil, "addresses of lighthouse servers, host:port,… ("+connect.EnvLighthouse+")")
 	f.StringVar(&cfg.StoreAddress, "store", "", "the replica's own store, host:port")
 	f.IntVar(&cfg.GroupWorldSize, "group-world-size", 1, "ranks of the replica")
 	f.StringVar(&cfg.Listen, "listen", torchft.DefaultListen, "address for the ranks, host:port")
@@ -98,7 +99,7 @@ func newTorchftShimCommand() *cobra.Command {
 // environment name, with this process's certificate and token. It completes guarded,
 // and job by that of a join token.
 func reach(named []string, job *string, guarded *guard.Options) ([]string, []grpc.DialOption, error) {
-	if all := os.Getenv(envLighthouse); len(named) == 0 && all != "" {
+	if all := os.Getenv(connect.EnvLighthouse); len(named) == 0 && all != "" {
 		named = strings.Split(all, ",")
 	}
 	g, err := guardflags.Open(guarded)

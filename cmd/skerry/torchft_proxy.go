@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/printable"
@@ -64,7 +65,7 @@ loopback. It keeps no state, votes on nothing, and takes the socket that systemd
 	}
 	f := cmd.Flags()
 	guardflags.Add(f, &guarded)
-	f.StringSliceVar(&cfg.Lighthouse, "lighthouse", nil, "addresses of lighthouse servers, host:port,… ("+envLighthouse+")")
+	f.StringSliceVar(&cfg.Lighthouse, "lighthouse", nil, "addresses of lighthouse servers, host:port,… ("+connect.EnvLighthouse+")")
 	f.StringVar(&listen, "bind", torchft.DefaultProxyListen, "address for the job's managers, host:port")
 	guardflags.AddOpen(f, &guarded.Open)
 	f.StringVar(&cfg.Job, "job", "", "the job; empty: the default one, or what the replicas' ids begin with")

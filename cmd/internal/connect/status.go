@@ -1,0 +1,185 @@
+package connect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/lighthouse"
+)
+
+const (
+	// maxReason bounds what is read of an answer that is no status.
+	maxReason = 1 << 10
+	// maxStatusBytes bounds what a lighthouse may answer.
+	maxStatusBytes = 64 << 20
+	// tlsTimeout bounds a TLS connection, handshake included.
+	tlsTimeout = 5 * time.Second
+)
+
+// Status reads what the lighthouse shows, and the JSON that it was. A server that knows
+// no leader answers only if no other one knows one.
+func (l *Flags) Status(ctx context.Context) (st lighthouse.Status, body []byte, err error) {
+	type answer struct {
+		status lighthouse.Status
+		body   []byte
+	}
+	var leaderless *answer // the first that knew no leader
+	err = l.first(ctx, func(ctx context.Context, g *guard.Guard, addr string) error {
+		if body, err = l.fetch(ctx, g, addr, "/status.json"); err != nil {
+			return err
+		}
+		st = lighthouse.Status{}
+		if err := json.Unmarshal(body, &st); err != nil {
+			return fmt.Errorf("lighthouse %s did not answer with its status: %w", addr, err)
+		}
+		if Leaderless(st) && leaderless == nil {
+			leaderless = &answer{st, body}
+			return ErrNoLeader // the next may know one
+		}
+		return nil
+	})
+	if err != nil && leaderless != nil {
+		return leaderless.status, leaderless.body, nil
+	}
+	return st, body, err
+}
+
+// Leaderless tells the status of a server that knows no leader.
+func Leaderless(st lighthouse.Status) bool { return !st.Leads && st.Leader == "" }
+
+// fetch reads a page of the lighthouse at addr.
+func (l *Flags) fetch(ctx context.Context, g *guard.Guard, addr, path string) ([]byte, error) {
+	transport := &http.Transport{DisableKeepAlives: true} // it carries one request
+	scheme := "http"
+	if g.TLS != nil {
+		scheme = "https"
+		transport.DialTLSContext = g.TLS.DialContext(guard.Party{Role: guard.Lighthouse}, tlsTimeout)
+	}
+	base := addr
+	if !strings.Contains(base, "://") {
+		base = scheme + "://" + base
+	}
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, badAddress(addr)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.JoinPath(path).String(), nil)
+	if err != nil {
+		return nil, badAddress(addr)
+	}
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return nil, unreachable(addr, l.timeout, networkCause(err))
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("lighthouse %s answers %s%s", addr, resp.Status, reason(resp.Body))
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatusBytes))
+	if err != nil {
+		return nil, unreachable(addr, l.timeout, networkCause(err))
+	}
+	return body, nil
+}
+
+// reason is what an answer that is no status says of why, behind ": ".
+func reason(body io.Reader) string {
+	text, _ := io.ReadAll(io.LimitReader(body, maxReason)) // what came of it is said
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	if line == "" {
+		return ""
+	}
+	return ": " + line
+}
+
+// networkCause takes off what repeats the address and the URL.
+func networkCause(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok {
+		err = e.Err
+	}
+	return err
+}
+
+// Replica finds the one replica of a job that is meant: by its id, by the beginning of
+// that, or by the name before its incarnation if only one of that name is there.
+func (l *Flags) Replica(ctx context.Context, job, meant string) (string, error) {
+	st, _, err := l.Status(ctx)
+	if err != nil {
+		return "", err
+	}
+	if Leaderless(st) {
+		return "", ErrNoLeader
+	}
+	var found, there []string
+	for _, j := range st.Jobs {
+		if j.Job != job {
+			continue
+		}
+		for _, r := range j.Replicas {
+			there = append(there, Short(r.ReplicaID))
+			if r.ReplicaID == meant {
+				return meant, nil
+			}
+			if Means(meant, r.ReplicaID) && r.State != "lost" && r.State != "evicted" {
+				found = append(found, r.ReplicaID)
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", cli.WithStatus(cli.StatusNotFound, fmt.Errorf("no replica %q is there in job %s; %s", meant, job, listed(there, "skerry jobs lists the jobs")))
+	case 1:
+		return found[0], nil
+	}
+	return "", cli.Usage(fmt.Errorf("%q is one of %s: say which", meant, strings.Join(found, ", ")))
+}
+
+// maxListed is how many names an error lists.
+const maxListed = 8
+
+// listed says which names there are, or what to do where there are none.
+func listed(names []string, otherwise string) string {
+	switch {
+	case len(names) == 0:
+		return otherwise
+	case len(names) > maxListed:
+		return fmt.Sprintf("there are %s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
+	}
+	return "there are: " + strings.Join(names, ", ")
+}
+
+// NoJob says that a job is not there, and which are.
+func NoJob(name string, jobs []string) error {
+	return cli.WithStatus(cli.StatusNotFound, fmt.Errorf("no job is called %q; %s", name, listed(jobs, "the lighthouse has none")))
+}
+
+// Means tells whether a user who wrote meant may mean the replica id.
+func Means(meant, id string) bool {
+	return id == meant || strings.HasPrefix(id, meant+":") || strings.Contains(meant, ":") && strings.HasPrefix(id, meant)
+}
+
+// shortIncarnation is how much of an incarnation's UUID is shown.
+const shortIncarnation = 8
+
+// Short is a replica's id without the end of its incarnation's UUID. Commands take it as
+// they take the whole.
+func Short(id string) string {
+	name, incarnation, ok := strings.Cut(id, ":")
+	if ok && len(incarnation) == 36 && strings.Count(incarnation, "-") == 4 {
+		return name + ":" + incarnation[:shortIncarnation]
+	}
+	return id
+}

@@ -71,7 +71,7 @@ func TestOperatorsVerbs(t *testing.T) {
 		{"why a", 0, "replica a:00000000-0000-0000-0000-000000000001 of job digits is heard"},
 		{"why b", 4, `no replica "b" is known`},
 		{"drain b --job digits", 4, `no replica "b" is there in job digits; there are: a:00000000`},
-		{"kill a --job digits", 1, "no manager address is known"},
+		{"kill a --job digits", 4, "no manager address is known"},
 		{"drain a --job digits", 0, "a:00000000-0000-0000-0000-000000000001 draining"},
 		{"evict a:0000 --job digits --reason test -o json", 0, `"replica_id": "a:00000000-0000-0000-0000-000000000001"`},
 	} {

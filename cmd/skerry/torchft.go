@@ -45,10 +45,13 @@ skerry_torchft.py, has it start this program instead:
 
 A program that starts it by itself reads its address from the first line of standard output. It beats for the
 replica while a rank is connected, and not for ranks that have died.`,
-		Args: cli.NoArgs,
+		Args: cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithCancelCause(cmd.Context())
 			defer cancel(nil)
+			if err := needLighthouse(cmd, "replica-id", "store"); err != nil {
+				return err
+			}
 			var err error
 			if cfg.Lighthouse, cfg.Dial, err = reach(cfg.Lighthouse, &cfg.Job, &guarded); err != nil {
 				return err
@@ -58,7 +61,7 @@ replica while a rank is connected, and not for ranks that have died.`,
 			cfg.Log = zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).With().Timestamp().Logger()
 			s, err := torchft.New(cfg)
 			if err != nil {
-				return err
+				return flaggedTorchft(err)
 			}
 			ctx, stop := ends.watch(ctx, cmd.InOrStdin(), cfg.Log)
 			defer stop()
@@ -82,12 +85,33 @@ replica while a rank is connected, and not for ranks that have died.`,
 	return cmd
 }
 
+// needLighthouse wants flags, and lighthouse servers, which have no default here: the
+// address where one listens is the proxy's own.
+func needLighthouse(cmd *cobra.Command, names ...string) error {
+	if os.Getenv(connect.EnvLighthouse) == "" {
+		names = append(names, "lighthouse")
+	}
+	return cli.Need(cmd, names...)
+}
+
+// flaggedTorchft names flags in an error about a configuration.
+func flaggedTorchft(err error) error {
+	told := cli.Flagged(err, map[string]string{
+		"ReplicaID": "--replica-id", "Job": "--job", "Lighthouse": "--lighthouse", "StoreAddress": "--store", "Listen": "--listen",
+		"GroupWorldSize": "--group-world-size", "Advertise": "--advertise", "BeatInterval": "--beat-interval",
+	})
+	if err == nil || told.Error() == err.Error() {
+		return err
+	}
+	return told
+}
+
 // newTorchftShimCommand prints the shim.
 func newTorchftShimCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "shim",
 		Short: "Print skerry_torchft.py, which has a job of torchft's start this manager",
-		Args:  cli.NoArgs,
+		Args:  cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(torchft.Shim)
 			return err

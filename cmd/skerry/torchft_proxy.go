@@ -40,15 +40,18 @@ there ends the whole job. With a proxy on each host nothing in the job changes:
 A call waits here, until its caller's deadline, while servers die, hang and elect another leader. The proxy speaks
 to the servers over TLS and with the token, if it is given them; torchft's managers know neither, so it listens on
 loopback. It keeps no state, votes on nothing, and takes the socket that systemd passes it.`,
-		Args: cli.NoArgs,
+		Args: cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(needLighthouse(cmd), cli.Address(cmd, "bind")); err != nil {
+				return cli.Usage(err)
+			}
 			var err error
 			if cfg.Lighthouse, cfg.Dial, err = reach(cfg.Lighthouse, &cfg.Job, &guarded); err != nil {
 				return err
 			}
 			cfg.Log = zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).With().Timestamp().Logger()
 			if err := cfg.Validate(); err != nil {
-				return err
+				return flaggedTorchft(err)
 			}
 			if cfg.Listener, err = proxyListener(listen, guarded.Open); err != nil {
 				return err
@@ -83,7 +86,7 @@ func proxyListener(addr string, open bool) (net.Listener, error) {
 		return nil, fmt.Errorf("listen for the job's managers: %w", err)
 	}
 	if !open && !guard.IsLoopback(listener.Addr()) {
-		err := fmt.Errorf("--bind = %s, want a loopback address, or --open: whoever reaches it speaks to the lighthouse as this proxy", listener.Addr())
+		err := cli.Usagef("--bind = %s, want a loopback address, or --open: whoever reaches it speaks to the lighthouse as this proxy", listener.Addr())
 		return nil, errors.Join(err, listener.Close())
 	}
 	return listener, nil

@@ -40,5 +40,8 @@ func showTraces(out *cli.Output, files []string, w io.Writer) error {
 		}
 		return nil
 	})
+	if unread != nil {
+		unread = fmt.Errorf("%w; want dumps, as SKERRY_TRACE_DUMP_FILE makes them", unread)
+	}
 	return errors.Join(err, unread)
 }

@@ -117,7 +117,7 @@ var mayImport = map[string][]string{
 	"internal/paralleltest": {},
 
 	"cmd/internal":               {"internal/guard", "internal/printable"},
-	"cmd/internal/connect":       {"lighthouse/...", "cmd/internal/...", "internal/guard", "internal/wire/..."},
+	"cmd/internal/connect":       {"quorum", "lighthouse/...", "cmd/internal/...", "internal/guard", "internal/wire/..."},
 	"cmd/internal/lighthousecmd": {"lighthouse/...", "cmd/internal/...", "internal/guard", "internal/printable"},
 	"cmd/libskerry":              {"internal/capi", "pg/tcp"},
 	"cmd/lighthouse":             {"cmd/internal/..."},

@@ -18,19 +18,13 @@ func Args(cmd *cobra.Command, args []string) error {
 		}
 	}
 	if most := len(named); len(args) > most && (most == 0 || !repeats(named[most-1])) {
+		if most == 0 && cmd.HasAvailableSubCommands() {
+			return unknown(cmd, args[0])
+		}
 		if most == 0 {
 			return fmt.Errorf("unexpected argument %q, want flags only", args[0])
 		}
 		return fmt.Errorf("unexpected argument %q, want: %s", args[most], usageLine(cmd))
-	}
-	return nil
-}
-
-// NoArgs refuses arguments of a command that takes none; cobra's own would call
-// them commands.
-func NoArgs(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("unexpected argument %q, want flags only", args[0])
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func tree() *cobra.Command {
 	group.AddCommand(&cobra.Command{Use: "config NAME", Args: cli.Args, RunE: run})
 	root.Flags().String("bind", "", "")
 	root.Version = "1"
-	root.AddCommand(&cobra.Command{Use: "status", Args: cli.NoArgs, RunE: run}, group)
+	root.AddCommand(&cobra.Command{Use: "status", Args: cli.Args, RunE: run}, group)
 	cli.Strict(root)
 	return root
 }
@@ -53,7 +53,7 @@ func TestStrict(t *testing.T) {
 		"-- foo":             {cli.StatusUsage, `unknown command "foo" for "root"`},
 		"completion":         {0, ""},
 		"completion bash":    {0, ""},
-		"completion bsh":     {cli.StatusUsage, `unknown command "bsh" for "root completion", did you mean bash or fish or zsh?`},
+		"completion bsh":     {cli.StatusUsage, `unknown command "bsh" for "root completion", did you mean bash or zsh?`},
 		"__complete stat":    {0, ""},
 	} {
 		root := tree()

@@ -24,7 +24,7 @@ func newCompletion(root *cobra.Command) *cobra.Command {
 		cmd.AddCommand(&cobra.Command{
 			Use:   shell,
 			Short: "Print the script for " + shell,
-			Args:  NoArgs,
+			Args:  Args,
 			RunE:  func(cmd *cobra.Command, _ []string) error { return write(cmd.OutOrStdout()) },
 		})
 	}

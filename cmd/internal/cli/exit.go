@@ -45,8 +45,9 @@ func Usage(err error) error { return WithStatus(StatusUsage, err) }
 // Usagef is Usage of an error of a format.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
-// suggestWithin is by how many letters a name may differ from the one that is meant.
-const suggestWithin = 2
+// near is by how many letters a name may differ from the one that is meant: of a short
+// one by few, for else it is near to all.
+func near(name string) int { return min(max(len(name)/3, 1), 2) }
 
 // StatusOf is the exit status of a command that ended with err.
 func StatusOf(err error) int {
@@ -134,6 +135,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 // unknown says that cmd has no command of a name, and which might be meant.
 func unknown(cmd *cobra.Command, name string) error {
 	text := fmt.Sprintf("unknown command %q for %q", name, cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = near(name)
 	if meant := cmd.SuggestionsFor(name); len(meant) > 0 {
 		text += ", did you mean " + strings.Join(meant, " or ") + "?"
 	} else {
@@ -144,7 +146,6 @@ func unknown(cmd *cobra.Command, name string) error {
 
 // usageArgs makes a usage error of each argument that a command does not take.
 func usageArgs(cmd *cobra.Command) {
-	cmd.SuggestionsMinimumDistance = suggestWithin
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error { return Usage(check(cmd, args)) }
 	}

@@ -3,8 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,9 +23,6 @@ func flagError(cmd *cobra.Command, err error) error {
 		err = fmt.Errorf("--%s has no value, want %s", e.GetFlag().Name, wanted(e.GetFlag(), ""))
 	} else if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		err = fmt.Errorf("--%s = %q, want %s", e.GetFlag().Name, e.GetValue(), wanted(e.GetFlag(), e.GetValue()))
-		if cause := errors.Unwrap(e); e.GetFlag().Value.Type() == choiceType {
-			err = cause
-		}
 	} else if e, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok {
 		err = fmt.Errorf("%q is no flag, want --name value, or --name=value", e.GetSpecifiedFlag())
 	}
@@ -32,6 +31,9 @@ func flagError(cmd *cobra.Command, err error) error {
 
 // wanted says what a flag takes, and how a value that is nearly right should be written.
 func wanted(f *pflag.Flag, value string) string {
+	if c, ok := f.Value.(*Choice); ok {
+		return words(c.of)
+	}
 	switch f.Value.Type() {
 	case "duration":
 		example := "500ms, 10s or 5m"
@@ -70,7 +72,7 @@ func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
 // flagsLike are flags whose names are near to one. A command's suggestions are cobra's,
 // which knows of commands alone: so each name is made one.
 func flagsLike(flags *pflag.FlagSet, name string) []string {
-	probe := &cobra.Command{SuggestionsMinimumDistance: suggestWithin}
+	probe := &cobra.Command{SuggestionsMinimumDistance: near(name)}
 	flags.VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
 			probe.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
@@ -92,7 +94,7 @@ func Flagged(err error, flags map[string]string) error {
 	if err == nil {
 		return nil
 	}
-	text := fieldName.ReplaceAllStringFunc(err.Error(), func(field string) string {
+	text := fieldName.ReplaceAllStringFunc(oncePerField(err.Error()), func(field string) string {
 		if flag, ok := flags[field]; ok {
 			return flag
 		}
@@ -102,6 +104,22 @@ func Flagged(err error, flags map[string]string) error {
 		text = strings.ReplaceAll(text, " ("+flag+")", "")
 	}
 	return Usage(reworded{text, err})
+}
+
+// oncePerField leaves the last problem of each field and value: the last to look has the
+// narrowest bounds.
+func oncePerField(text string) string {
+	lines := strings.Split(text, "\n")
+	return strings.Join(slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		what, _, _ := strings.Cut(line, ", want ")
+		last := line
+		for _, l := range lines {
+			if other, _, ok := strings.Cut(l, ", want "); ok && other == what {
+				last = l
+			}
+		}
+		return last != line
+	}), "\n")
 }
 
 // reworded is an error told in other words.
@@ -114,27 +132,52 @@ func (r reworded) Error() string { return r.text }
 
 func (r reworded) Unwrap() error { return r.cause }
 
-// Choice is a flag that takes one of a few words.
-type Choice struct {
-	name, value string
-	of          []string
+// Need wants flags that have no default: a usage error names those without a value.
+func Need(cmd *cobra.Command, names ...string) error {
+	var missing []string
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f.Value.String() == "" || f.Value.String() == "[]" {
+			missing = append(missing, fmt.Sprintf("--%s is missing, want %s", name, f.Usage))
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return Usage(errors.New(strings.Join(missing, "; ")))
 }
 
-const choiceType = "choice"
+// Address wants the value of a flag to be host:port.
+func Address(cmd *cobra.Command, name string) error {
+	f := cmd.Flags().Lookup(name)
+	_, port, err := net.SplitHostPort(f.Value.String())
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return Usagef("--%s = %q, want host:port, as %s", name, f.Value.String(), f.DefValue)
+	}
+	return nil
+}
+
+// Choice is a flag that takes one of a few words.
+type Choice struct {
+	value string
+	of    []string
+}
 
 // NewChoice makes a flag that takes one of those words; the first is its default.
-func NewChoice(name string, of ...string) *Choice { return &Choice{name: name, value: of[0], of: of} }
+func NewChoice(of ...string) *Choice { return &Choice{value: of[0], of: of} }
 
 // String implements pflag.Value.
 func (c *Choice) String() string { return c.value }
 
-// Type implements pflag.Value.
-func (c *Choice) Type() string { return choiceType }
+// Type implements pflag.Value; help shows it as the value.
+func (c *Choice) Type() string { return strings.Join(c.of, "|") }
 
 // Set implements pflag.Value.
 func (c *Choice) Set(value string) error {
 	if !slices.Contains(c.of, value) {
-		return fmt.Errorf("--%s = %q, want %s", c.name, value, words(c.of))
+		return fmt.Errorf("%q, want %s", value, words(c.of))
 	}
 	c.value = value
 	return nil

@@ -20,9 +20,9 @@ type Output struct {
 
 // Add gives a command the flag.
 func (o *Output) Add(cmd *cobra.Command) {
-	o.format = NewChoice("output", "text", "json")
+	o.format = NewChoice("text", "json")
 	f := cmd.Flags()
-	f.VarP(o.format, "output", "o", "how to print it: text or json")
+	f.VarP(o.format, "output", "o", "how to print it")
 	f.BoolVar(&o.json, "json", false, "the same as --output json")
 	f.Lookup("json").Hidden = true
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.format.of, cobra.ShellCompDirectiveNoFileComp)) // it fails for flags that are not there

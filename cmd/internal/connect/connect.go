@@ -30,6 +30,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // EnvLighthouse names the lighthouse when no flag does.
@@ -166,8 +167,21 @@ func joined(problems []error) error {
 		text[i] = cli.Plain(err.Error())
 		code = min(code, cli.StatusOf(err))
 	}
-	return cli.WithStatus(code, errors.New(strings.Join(text, "; ")))
+	told := strings.Join(text, "; ")
+	if strings.Contains(told, unreached) {
+		told += advice
+	}
+	return cli.WithStatus(code, errors.New(told))
 }
+
+// What is said of servers that do not answer.
+const (
+	unreached = " cannot be reached: "
+	advice    = "; start one with skerry lighthouse, or name another by --lighthouse"
+)
+
+// speaksTLS says what to do about a port that wants TLS.
+const speaksTLS = "this port speaks TLS: give --tls-ca, --tls-cert and --tls-key, or set SKERRY_TLS_CA, …_CERT and …_KEY"
 
 // unreachable says that a server did not answer, why, and what to do.
 func unreachable(addr string, timeout time.Duration, err error) error {
@@ -175,7 +189,15 @@ func unreachable(addr string, timeout time.Duration, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
 		why = fmt.Sprintf("no answer within %v (--timeout)", timeout)
 	}
-	return cli.WithStatus(cli.StatusNoLeader, fmt.Errorf("lighthouse %s cannot be reached: %s; start one with skerry lighthouse, or name another by --lighthouse", addr, why))
+	for sign, meaning := range map[string]string{
+		"frame header looked like an HTTP/1.1 header":     speaksTLS, // gRPC in the clear with a TLS port
+		"first record does not look like a TLS handshake": "it speaks no TLS: leave out --tls-ca, --tls-cert and --tls-key, and SKERRY_TLS_…",
+	} {
+		if strings.Contains(why, sign) {
+			return cli.Usagef("lighthouse %s: %s", addr, meaning)
+		}
+	}
+	return cli.WithStatus(cli.StatusNoLeader, fmt.Errorf("lighthouse %s%s%s", addr, unreached, why))
 }
 
 // Call makes one call of an operator.
@@ -195,11 +217,27 @@ func (l *Flags) Call(ctx context.Context, f func(ctx context.Context, c skerrypb
 		case status.Code(err) == codes.Unavailable || errors.Is(err, context.DeadlineExceeded):
 			return unreachable(addr, l.timeout, err)
 		}
-		if s, ok := status.FromError(err); ok {
-			return fmt.Errorf("lighthouse %s: %s", addr, s.Message())
+		return refusal(addr, err)
+	})
+}
+
+// refusal says why a server does not do what it is asked, and what to do.
+func refusal(addr string, err error) error {
+	if _, refused := errors.AsType[*wire.RefusedError](err); refused {
+		if errors.Is(err, quorum.ErrUnknown) {
+			return cli.WithStatus(cli.StatusNotFound, err)
 		}
 		return err
-	})
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	todo := ""
+	if s.Code() == codes.PermissionDenied || s.Code() == codes.Unauthenticated {
+		todo = "; the operators' token is named by --token-file (" + guard.EnvTokenFile + ")"
+	}
+	return fmt.Errorf("lighthouse %s: %s%s", addr, s.Message(), todo)
 }
 
 // Cluster makes calls about the lighthouse's servers, within the timeout.
@@ -224,8 +262,16 @@ func (l *Flags) Cluster(ctx context.Context, f func(context.Context, *cluster.Cl
 		return err
 	case errors.Is(err, wire.ErrNoLeader):
 		return ErrNoLeader
-	case errors.Is(err, context.DeadlineExceeded), silent(err):
-		return unreachable(l.list, l.timeout, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return joined([]error{unreachable(strings.Join(addresses, ", "), l.timeout, context.DeadlineExceeded)})
+	case silent(err):
+		if len(addresses) == 1 {
+			err = errors.New(strings.TrimPrefix(err.Error(), "ask "+client.Addrs[0]+": "))
+		}
+		return joined([]error{unreachable(strings.Join(addresses, ", "), l.timeout, err)})
+	}
+	if asked, found := strings.CutPrefix(err.Error(), "ask "); found {
+		return errors.New("lighthouse " + asked)
 	}
 	return err
 }

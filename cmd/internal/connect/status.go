@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,7 +84,11 @@ func (l *Flags) fetch(ctx context.Context, g *guard.Guard, addr, path string) ([
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("lighthouse %s answers %s%s", addr, resp.Status, reason(resp.Body))
+		why := reason(resp.Body)
+		if strings.Contains(why, "speaks TLS") {
+			return nil, cli.Usagef("lighthouse %s: %s", addr, speaksTLS)
+		}
+		return nil, fmt.Errorf("lighthouse %s answers %s%s", addr, resp.Status, why)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatusBytes))
 	if err != nil {
@@ -123,6 +128,9 @@ func (l *Flags) Replica(ctx context.Context, job, meant string) (string, error) 
 	if Leaderless(st) {
 		return "", ErrNoLeader
 	}
+	if all := jobNames(st); !slices.Contains(all, job) {
+		return "", NoJob(job, all)
+	}
 	var found, there []string
 	for _, j := range st.Jobs {
 		if j.Job != job {
@@ -140,7 +148,7 @@ func (l *Flags) Replica(ctx context.Context, job, meant string) (string, error) 
 	}
 	switch len(found) {
 	case 0:
-		return "", cli.WithStatus(cli.StatusNotFound, fmt.Errorf("no replica %q is there in job %s; %s", meant, job, listed(there, "skerry jobs lists the jobs")))
+		return "", cli.WithStatus(cli.StatusNotFound, fmt.Errorf("no replica %q is there in job %s; %s", meant, job, listed(there, "the job has none")))
 	case 1:
 		return found[0], nil
 	}
@@ -163,7 +171,7 @@ func listed(names []string, otherwise string) string {
 
 // NoJob says that a job is not there, and which are.
 func NoJob(name string, jobs []string) error {
-	return cli.WithStatus(cli.StatusNotFound, fmt.Errorf("no job is called %q; %s", name, listed(jobs, "the lighthouse has none")))
+	return cli.WithStatus(cli.StatusNotFound, fmt.Errorf("no job is called %q; %s", name, listed(jobs, "the lighthouse has no jobs")))
 }
 
 // Means tells whether a user who wrote meant may mean the replica id.

@@ -47,6 +47,9 @@ can write to is refused.`,
 		Args:                  cli.Args,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.Need(cmd, "role"); err != nil {
+				return err
+			}
 			r.dir, r.name, r.hosts = args[0], args[1], args[2:]
 			return r.sign(cmd.OutOrStdout())
 		},
@@ -83,6 +86,12 @@ func (r request) sign(w io.Writer) error {
 	}
 	if name != filepath.Base(name) || name == "ca" || name == "." {
 		return cli.Usagef("NAME = %q, want a file name, and not ca", name)
+	}
+	if r.job != "" && party.Role != guard.Replica {
+		return cli.Usagef("--job = %q with --role %s, want --role replica: the others serve all jobs", r.job, r.role)
+	}
+	if len(r.hosts) == 0 && party.Role != guard.Operator {
+		return cli.Usagef("HOST is missing, want names or IP addresses under which a %s is dialled", r.role)
 	}
 	if life < time.Minute || life > caLife {
 		return cli.Usagef("--life = %v, want %v to %v", life, time.Minute, caLife)

@@ -72,11 +72,11 @@ func TestCARefuses(t *testing.T) {
 		want string
 	}{
 		{[]string{"--role", "replica", dir, "../x", "h"}, `NAME = "../x"`},
-		{[]string{dir, "x", "h"}, `role = ""`},
+		{[]string{dir, "x", "h"}, "--role is missing"},
 		{[]string{"--role", "server", dir, "x", "h"}, `role = "server"`},
 		{[]string{"--role", "lighthouse", "--job", "vision", dir, "x", "h"}, `job = "vision"`},
 		{[]string{"--role", "replica", "--job", "a/b", dir, "x", "h"}, `a/b`},
-		{[]string{"--role", "replica", dir, "x"}, "hosts = []"},
+		{[]string{"--role", "replica", dir, "x"}, "HOST is missing"},
 	} {
 		var errs bytes.Buffer
 		if Run(context.Background(), append([]string{"ca"}, tc.args...), &errs, &errs) == 0 || !strings.Contains(errs.String(), tc.want) {

@@ -39,6 +39,9 @@ var fieldFlags = map[string]string{
 	"Raft.DiskTimeout":      "--disk-timeout",
 	"DiskTimeout":           "--disk-timeout",
 
+	"Config.Guard":              "TLS and tokens",
+	"Config.Cluster.GossipKeys": "--gossip-key-file",
+
 	"Guard.TLSCert": "--tls-cert", "TLSCert": "--tls-cert",
 	"Guard.TLSCA": "--tls-ca", "TLSCA": "--tls-ca",
 	"Guard.TLSKey": "--tls-key", "TLSKey": "--tls-key",

@@ -40,10 +40,10 @@ instead: nothing is lost then.
 What the lost majority had committed, and this server had not heard, is gone. The
 members of each job bring their last quorum along when they connect, so that ids
 go on rising.`,
-		Args: cli.NoArgs,
+		Args: cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if dir == "" {
-				return cli.Usage(errors.New(`--data-dir = "", want the data dir of the server to go on with`))
+			if err := cli.Need(cmd, "data-dir"); err != nil {
+				return err
 			}
 			if !sure {
 				return cli.Usage(errors.New("this forgets the other voters: say --majority-is-lost if it is so"))

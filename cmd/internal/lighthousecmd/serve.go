@@ -61,10 +61,16 @@ SIGTERM or SIGINT, status 0; replicas whose quorum stands go on training without
 
 It listens on loopback. Where other hosts reach it (--bind :29510) it wants a token or certificates, or --open, which
 lets whoever comes join, drain, evict and kill.`,
-		Args: cli.NoArgs,
+		Args: cli.Args,
 		// Logs, snapshots and keys are for their owner alone; the command's process is its own.
 		PersistentPreRun: func(*cobra.Command, []string) { syscall.Umask(0o077) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cli.Address(cmd, "bind"); err != nil {
+				return err
+			}
+			if info, err := os.Stat(o.cfg.DataDir); err == nil && !info.IsDir() {
+				return cli.Usagef("--data-dir = %q, want a folder, and this is none", o.cfg.DataDir)
+			}
 			return serve(cmd.Context(), o, cmd.Flags(), cmd.ErrOrStderr())
 		},
 	}
@@ -75,7 +81,7 @@ lets whoever comes join, drain, evict and kill.`,
 
 func (o *options) add(f *pflag.FlagSet) {
 	c := &o.cfg
-	o.logLevel = cli.NewChoice("log-level", "info", "debug", "warn", "error")
+	o.logLevel = cli.NewChoice("info", "debug", "warn", "error")
 	f.SortFlags = false
 	f.StringVar(&c.Listen, "bind", c.Listen, "address for RPC and HTTP, host:port")
 	f.StringVar(&c.Advertise, "advertise", c.Advertise, "address that replicas are told to find this server at, host:port; empty: that of --bind")
@@ -91,7 +97,7 @@ func (o *options) add(f *pflag.FlagSet) {
 	f.IntVar(&c.Rules.ProbationAfter, "probation-after", lighthouse.DefaultProbationAfter, "losses in a row, each within a minute of being let in, that put a replica on probation; 0: never")
 	f.BoolVar(&c.Rules.EvictStuck, "evict-stuck", c.Rules.EvictStuck, "evict replicas that are stuck")
 	f.DurationVar(&c.BeatInterval, "beat-interval", c.BeatInterval, "how often replicas beat")
-	f.Var(o.logLevel, "log-level", "debug, info, warn or error")
+	f.Var(o.logLevel, "log-level", "from which level on it logs")
 	f.BoolVar(&o.logJSON, "log-json", false, "log JSON lines instead of text")
 	f.IntVar(&c.MaxConns, "max-conns", c.MaxConns, "most connections at a time")
 	f.IntVar(&c.MaxConnsPerHost, "max-conns-per-host", c.MaxConnsPerHost, "most connections of one address")
@@ -121,6 +127,9 @@ func serve(ctx context.Context, o *options, flags *pflag.FlagSet, stderr io.Writ
 		return err
 	}
 	if err := o.cfg.Guard.FromEnv(); err != nil {
+		return err
+	}
+	if err := guardflags.Check(&o.cfg.Guard); err != nil {
 		return err
 	}
 	derive(flags, &o.cfg)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/watch"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
@@ -17,12 +20,16 @@ import (
 func newStatusCommand() *cobra.Command {
 	var l connect.Flags
 	var out cli.Output
-	var wide bool
+	var wide, follow bool
+	var every time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what a lighthouse knows",
 		Args:  cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if follow {
+				return watchStatus(cmd, &l, &out, every, wide)
+			}
 			st, body, err := l.Status(cmd.Context())
 			if err != nil {
 				return err
@@ -34,10 +41,37 @@ func newStatusCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&wide, "wide", false, "show ids whole")
+	f := cmd.Flags()
+	f.BoolVar(&wide, "wide", false, "show ids whole")
+	f.BoolVarP(&follow, "watch", "w", false, "draw it in place, again and again, until q or Ctrl-C; in a pipe, a line for each change")
+	f.DurationVar(&every, "every", time.Second, "with --watch: how long to wait between two looks")
 	l.Add(cmd)
 	out.Add(cmd)
 	return cmd
+}
+
+// leastEvery keeps a watch from keeping a lighthouse busy.
+const leastEvery = 100 * time.Millisecond
+
+func watchStatus(cmd *cobra.Command, l *connect.Flags, out *cli.Output, every time.Duration, wide bool) error {
+	switch {
+	case out.JSON():
+		return cli.Usagef("--watch with --output json: want one of them; skerry events --follow --output json goes on, too")
+	case every < leastEvery:
+		return cli.Usagef("--every = %v, want %v at least", every, leastEvery)
+	}
+	_, _, err := l.Status(cmd.Context()) // what cannot work is said at once
+	if s := cli.StatusOf(err); err != nil && s != cli.StatusNoLeader {
+		return err
+	}
+	in, _ := cmd.InOrStdin().(*os.File) // else there are no keys
+	return watch.Run(cmd.Context(), watch.Config{
+		Ask: func(ctx context.Context) (lighthouse.Status, error) {
+			st, _, err := l.Status(ctx)
+			return st, err
+		},
+		Every: every, Wide: wide, In: in, Out: cmd.OutOrStdout(),
+	})
 }
 
 // shownID is a replica's id as far as it is shown.

@@ -14,7 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/watch"
 	"github.com/skerry-ft/skerry/internal/printable"
-	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 )
 
 func newStatusCommand() *cobra.Command {
@@ -66,7 +66,7 @@ func watchStatus(cmd *cobra.Command, l *connect.Flags, out *cli.Output, every ti
 	}
 	in, _ := cmd.InOrStdin().(*os.File) // else there are no keys
 	return watch.Run(cmd.Context(), watch.Config{
-		Ask: func(ctx context.Context) (lighthouse.Status, error) {
+		Ask: func(ctx context.Context) (api.Status, error) {
 			st, _, err := l.Status(ctx)
 			return st, err
 		},
@@ -85,7 +85,7 @@ func shownID(id string, wide bool) string {
 // span shows milliseconds as people say them.
 func span[T int64 | uint32](ms T) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-func printStatus(w io.Writer, s lighthouse.Status, wide bool) error {
+func printStatus(w io.Writer, s api.Status, wide bool) error {
 	role := "knows no leader"
 	switch {
 	case s.Leads:
@@ -110,7 +110,7 @@ func printStatus(w io.Writer, s lighthouse.Status, wide bool) error {
 	return nil
 }
 
-func printJob(w io.Writer, j lighthouse.JobStatus, wide bool) {
+func printJob(w io.Writer, j api.JobStatus, wide bool) {
 	fmt.Fprintf(w, "\njob %s: step %d, ", printable.Line(j.Job), j.MaxStep)
 	switch {
 	case j.QuorumID == 0:
@@ -139,7 +139,7 @@ func printJob(w io.Writer, j lighthouse.JobStatus, wide bool) {
 
 // partOf is how a replica takes part in the last quorum. A member that was
 // behind heals until it has committed a step in that quorum.
-func partOf(r lighthouse.ReplicaStatus, quorumID int64) string {
+func partOf(r api.ReplicaStatus, quorumID int64) string {
 	switch {
 	case r.Heals && r.StepQuorum != quorumID:
 		return "heals"

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/testkit"
-	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/pg/trace"
 )
 
@@ -31,13 +31,13 @@ func serveStatus(t *testing.T, status int, body string) string {
 
 func TestStatusTable(t *testing.T) {
 	t.Parallel()
-	body, err := json.Marshal(lighthouse.Status{
+	body, err := json.Marshal(api.Status{
 		Addr: "127.0.0.1:29510", Leads: true, Term: 2, UptimeMs: 61_500, Sessions: 2, Cluster: "c1",
-		Jobs: []lighthouse.JobStatus{
+		Jobs: []api.JobStatus{
 			{
 				Job: "default", QuorumID: 17, Round: 1, Stands: true, Members: 3, Participants: 1, MaxStep: 40,
 				Reason: "the quorum stands", Wanted: "b joined",
-				Replicas: []lighthouse.ReplicaStatus{
+				Replicas: []api.ReplicaStatus{
 					{ReplicaID: "a:1", State: "live", Member: true, Participant: true, Step: 40, Phase: "training", SilenceMs: 80},
 					{ReplicaID: "c", State: "live", Member: true, Participant: true, Heals: true, Step: 40, StepQuorum: 17, Phase: "training"},
 					{ReplicaID: "b:\x1b[2J", State: "suspect", Member: true, Heals: true, Step: 3, Phase: "healing", SilenceMs: 600, Why: "stream broke"},
@@ -142,12 +142,12 @@ func TestStatusErrors(t *testing.T) {
 func TestHostileTextIsShownHarmlessly(t *testing.T) {
 	t.Parallel()
 	const h = testkit.HostileText
-	body, err := json.Marshal(lighthouse.Status{
+	body, err := json.Marshal(api.Status{
 		Addr: h, Cluster: h,
-		Jobs: []lighthouse.JobStatus{{
+		Jobs: []api.JobStatus{{
 			Job: h, QuorumID: 17, FellBy: h, Formed: h, Reason: h, Wanted: h,
-			History:  []lighthouse.HistoryStatus{{QuorumID: 1, Reason: h, Settled: h, Accusations: []string{h}}},
-			Replicas: []lighthouse.ReplicaStatus{{ReplicaID: h, State: h, Phase: h, Why: h, Member: true}},
+			History:  []api.HistoryStatus{{QuorumID: 1, Reason: h, Settled: h, Accusations: []string{h}}},
+			Replicas: []api.ReplicaStatus{{ReplicaID: h, State: h, Phase: h, Why: h, Member: true}},
 		}},
 	})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/internal/printable"
-	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 )
 
 // whyHistory is how many quorums back why looks.
@@ -50,27 +50,27 @@ func newWhyCommand() *cobra.Command {
 
 // whyAnswer are the reasons of what is.
 type whyAnswer struct {
-	Jobs     []whyJob                 `json:"jobs"`
-	Replicas []whyReplica             `json:"replicas"`
-	Refused  []lighthouse.RefusedJoin `json:"refused"`
+	Jobs     []whyJob          `json:"jobs"`
+	Replicas []whyReplica      `json:"replicas"`
+	Refused  []api.RefusedJoin `json:"refused"`
 }
 
 // whyJob is why a job has its quorum, or none.
 type whyJob struct {
-	Job      string                     `json:"job"`
-	QuorumID int64                      `json:"quorum_id"` // 0: none yet
-	Round    int64                      `json:"round"`
-	Stands   bool                       `json:"stands"`
-	Formed   string                     `json:"formed"`
-	FellBy   string                     `json:"fell_by"`
-	Reason   string                     `json:"reason"` // why there is no next quorum
-	Wanted   string                     `json:"wanted"`
-	History  []lighthouse.HistoryStatus `json:"history"` // newest first
+	Job      string              `json:"job"`
+	QuorumID int64               `json:"quorum_id"` // 0: none yet
+	Round    int64               `json:"round"`
+	Stands   bool                `json:"stands"`
+	Formed   string              `json:"formed"`
+	FellBy   string              `json:"fell_by"`
+	Reason   string              `json:"reason"` // why there is no next quorum
+	Wanted   string              `json:"wanted"`
+	History  []api.HistoryStatus `json:"history"` // newest first
 }
 
 // whyReplica is why a replica is where it is.
 type whyReplica struct {
-	lighthouse.ReplicaStatus
+	api.ReplicaStatus
 
 	Job      string `json:"job"`
 	QuorumID int64  `json:"quorum_id"`
@@ -78,8 +78,8 @@ type whyReplica struct {
 }
 
 // reasons picks those of the jobs and replicas that are meant.
-func reasons(st lighthouse.Status, job, replica string) (whyAnswer, error) {
-	a := whyAnswer{Jobs: []whyJob{}, Replicas: []whyReplica{}, Refused: []lighthouse.RefusedJoin{}}
+func reasons(st api.Status, job, replica string) (whyAnswer, error) {
+	a := whyAnswer{Jobs: []whyJob{}, Replicas: []whyReplica{}, Refused: []api.RefusedJoin{}}
 	var jobs []string
 	found := false
 	for _, j := range st.Jobs {

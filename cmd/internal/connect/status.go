@@ -15,7 +15,7 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/internal/guard"
-	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 )
 
 const (
@@ -29,9 +29,9 @@ const (
 
 // Status reads what the lighthouse shows, and the JSON that it was. A server that knows
 // no leader answers only if no other one knows one.
-func (l *Flags) Status(ctx context.Context) (st lighthouse.Status, body []byte, err error) {
+func (l *Flags) Status(ctx context.Context) (st api.Status, body []byte, err error) {
 	type answer struct {
-		status lighthouse.Status
+		status api.Status
 		body   []byte
 	}
 	var leaderless *answer // the first that knew no leader
@@ -39,7 +39,7 @@ func (l *Flags) Status(ctx context.Context) (st lighthouse.Status, body []byte, 
 		if body, err = l.fetch(ctx, g, addr, "/status.json"); err != nil {
 			return err
 		}
-		st = lighthouse.Status{}
+		st = api.Status{}
 		if err := json.Unmarshal(body, &st); err != nil {
 			return fmt.Errorf("lighthouse %s did not answer with its status: %w", addr, err)
 		}
@@ -56,7 +56,7 @@ func (l *Flags) Status(ctx context.Context) (st lighthouse.Status, body []byte, 
 }
 
 // Leaderless tells the status of a server that knows no leader.
-func Leaderless(st lighthouse.Status) bool { return !st.Leads && st.Leader == "" }
+func Leaderless(st api.Status) bool { return !st.Leads && st.Leader == "" }
 
 // fetch reads a page of the lighthouse at addr.
 func (l *Flags) fetch(ctx context.Context, g *guard.Guard, addr, path string) ([]byte, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/internal/printable"
-	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 )
 
 // staleAfter is for how long an answer is as good as new.
@@ -90,7 +90,7 @@ func span(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond 
 
 // job is a job's lines: how it is, its members over time, what comes next, what changed
 // last, and its replicas, those first with which something is wrong.
-func (s *seen) job(j lighthouse.JobStatus, now time.Time, wide bool) []line {
+func (s *seen) job(j api.JobStatus, now time.Time, wide bool) []line {
 	state, how := jobState(j)
 	facts := fmt.Sprintf("  step %d", j.MaxStep)
 	if rate, ok := s.rate(j.Job); ok {
@@ -116,7 +116,7 @@ func (s *seen) job(j lighthouse.JobStatus, now time.Time, wide bool) []line {
 }
 
 // jobState is how a job is, in a word or two.
-func jobState(j lighthouse.JobStatus) (string, style) {
+func jobState(j api.JobStatus) (string, style) {
 	switch {
 	case j.QuorumID == 0:
 		return "no quorum yet", warn
@@ -129,7 +129,7 @@ func jobState(j lighthouse.JobStatus) (string, style) {
 }
 
 // overTime is the job's members since the watch began, one bar an answer.
-func (s *seen) overTime(j lighthouse.JobStatus) line {
+func (s *seen) overTime(j api.JobStatus) line {
 	samples := s.jobs[j.Job]
 	if len(samples) < 2 {
 		return nil
@@ -150,7 +150,7 @@ func (s *seen) overTime(j lighthouse.JobStatus) line {
 }
 
 // change is one quorum's story.
-func change(h lighthouse.HistoryStatus, now time.Time) string {
+func change(h api.HistoryStatus, now time.Time) string {
 	parts := []string{now.Sub(time.UnixMilli(h.AtMs)).Truncate(time.Second).String() + " ago"}
 	for _, m := range []struct {
 		ids  []string
@@ -181,9 +181,9 @@ func names(ids []string) string {
 }
 
 // replicas are a table, those first with which something is wrong.
-func replicas(j lighthouse.JobStatus, wide bool) []line {
+func replicas(j api.JobStatus, wide bool) []line {
 	all := slices.Clone(j.Replicas)
-	slices.SortStableFunc(all, func(a, b lighthouse.ReplicaStatus) int {
+	slices.SortStableFunc(all, func(a, b api.ReplicaStatus) int {
 		return cmp.Or(cmp.Compare(severity(b), severity(a)), natural(a.ReplicaID, b.ReplicaID))
 	})
 	rows := [][]string{{"REPLICA", "STATE", "STEP", "PHASE", "SILENT", "WHY"}}
@@ -220,7 +220,7 @@ func replicas(j lighthouse.JobStatus, wide bool) []line {
 }
 
 // severity is how bad a replica's state is.
-func severity(r lighthouse.ReplicaStatus) int {
+func severity(r api.ReplicaStatus) int {
 	switch stateStyle(r) {
 	case bad:
 		return 2
@@ -231,7 +231,7 @@ func severity(r lighthouse.ReplicaStatus) int {
 }
 
 // stateStyle is how a replica's state is shown.
-func stateStyle(r lighthouse.ReplicaStatus) style {
+func stateStyle(r api.ReplicaStatus) style {
 	switch r.State {
 	case "live":
 		return good

@@ -15,7 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/terminal"
 	"github.com/skerry-ft/skerry/internal/backoff"
-	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 )
 
 // What a terminal is told: to show another screen without a cursor and without wrapping
@@ -30,7 +30,7 @@ const (
 // Config is what to watch, and where to show it.
 type Config struct {
 	// Ask reads the lighthouse's status. It ends with ctx.
-	Ask func(ctx context.Context) (lighthouse.Status, error)
+	Ask func(ctx context.Context) (api.Status, error)
 	// Every is the pause between two answers.
 	Every time.Duration
 	// Wide shows ids whole.
@@ -43,7 +43,7 @@ type Config struct {
 
 // answer is one of Ask's.
 type answer struct {
-	status lighthouse.Status
+	status api.Status
 	err    error
 }
 

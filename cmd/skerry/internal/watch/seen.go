@@ -3,7 +3,7 @@ package watch
 import (
 	"time"
 
-	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 )
 
 // The bounds of what is remembered of each job.
@@ -21,14 +21,14 @@ type sample struct {
 
 // seen is what was seen so far. It is owned by one goroutine.
 type seen struct {
-	status lighthouse.Status
+	status api.Status
 	at     time.Time // of the last answer; zero: none yet
 	err    error     // what came instead of the next one
 	jobs   map[string][]sample
 }
 
 // take remembers an answer, or that there was none.
-func (s *seen) take(now time.Time, st lighthouse.Status, err error) {
+func (s *seen) take(now time.Time, st api.Status, err error) {
 	s.err = err
 	if err != nil {
 		return

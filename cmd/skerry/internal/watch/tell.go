@@ -8,7 +8,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/internal/printable"
-	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 )
 
 // teller writes a line for each change, where no terminal is. It is owned by one
@@ -22,7 +22,7 @@ type teller struct {
 }
 
 // tell writes what differs from the last answer.
-func (t *teller) tell(now time.Time, st lighthouse.Status, err error) error {
+func (t *teller) tell(now time.Time, st api.Status, err error) error {
 	at := now.Format("15:04:05.000")
 	trouble := ""
 	if err != nil {
@@ -65,7 +65,7 @@ func (t *teller) tell(now time.Time, st lighthouse.Status, err error) error {
 }
 
 // jobLine is what is worth a line when it changes.
-func jobLine(j lighthouse.JobStatus) string {
+func jobLine(j api.JobStatus) string {
 	switch {
 	case j.QuorumID == 0:
 		return "no quorum yet: " + printable.Line(j.Reason)
@@ -75,7 +75,7 @@ func jobLine(j lighthouse.JobStatus) string {
 	return fmt.Sprintf("quorum %d fell: %s", j.QuorumID, printable.Line(j.FellBy))
 }
 
-func (t *teller) replicaLine(r lighthouse.ReplicaStatus) string {
+func (t *teller) replicaLine(r api.ReplicaStatus) string {
 	id := r.ReplicaID
 	if !t.wide {
 		id = connect.Short(id)

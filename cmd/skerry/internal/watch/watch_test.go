@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/skerry-ft/skerry/internal/testkit"
-	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -25,10 +25,10 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // job is a job of four replicas, one of which is lost.
-func job(name string, stands bool) lighthouse.JobStatus {
-	j := lighthouse.JobStatus{
+func job(name string, stands bool) api.JobStatus {
+	j := api.JobStatus{
 		Job: name, QuorumID: 1795, Round: 1, Stands: stands, MaxStep: 661, Members: 3, Participants: 3, Reason: "all joined",
-		History: []lighthouse.HistoryStatus{{AtMs: 99_000, Members: 3, Left: []string{"replica-0:1"}, Joined: []string{}, Reason: "replica-0: its stream broke"}},
+		History: []api.HistoryStatus{{AtMs: 99_000, Members: 3, Left: []string{"replica-0:1"}, Joined: []string{}, Reason: "replica-0: its stream broke"}},
 	}
 	if !stands {
 		j.FellBy = "replica-0 died"
@@ -41,13 +41,13 @@ func job(name string, stands bool) lighthouse.JobStatus {
 		{"replica-1:00000000-0000-0000-0000-000000000001", "live", ""},
 		{"replica-0:00000000-0000-0000-0000-000000000000", "lost", "stream broke"},
 	} {
-		j.Replicas = append(j.Replicas, lighthouse.ReplicaStatus{ReplicaID: r.id, State: r.state, Why: r.why, Member: true, Participant: true, Step: 661, Phase: "training", SilenceMs: 80})
+		j.Replicas = append(j.Replicas, api.ReplicaStatus{ReplicaID: r.id, State: r.state, Why: r.why, Member: true, Participant: true, Step: 661, Phase: "training", SilenceMs: 80})
 	}
 	return j
 }
 
-func status(jobs ...lighthouse.JobStatus) lighthouse.Status {
-	return lighthouse.Status{
+func status(jobs ...api.JobStatus) api.Status {
+	return api.Status{
 		Addr: "127.0.0.1:29510", Leads: true, Leader: "127.0.0.1:29510", Term: 2, Sessions: 4, UptimeMs: 61_500,
 		Servers: []string{"a", "b", "c"}, Jobs: jobs,
 	}
@@ -79,7 +79,7 @@ func TestFrames(t *testing.T) {
 		}
 	}
 	fmt.Fprintln(&got, "=== no answer any more")
-	s.take(now, lighthouse.Status{}, errors.New("lighthouse a:1 cannot be reached"))
+	s.take(now, api.Status{}, errors.New("lighthouse a:1 cannot be reached"))
 	for _, l := range s.frame(now.Add(12*time.Second), 2, false) {
 		fmt.Fprintln(&got, strings.Replace(l.fit(100, false), s.at.Format(time.TimeOnly), "HH:MM:SS", 1))
 	}
@@ -104,11 +104,11 @@ func TestHostile(t *testing.T) {
 	const h = testkit.HostileText
 	var s seen
 	now := time.UnixMilli(1)
-	hostile := lighthouse.JobStatus{
-		Job: h, QuorumID: 1, FellBy: h, Reason: h, Wanted: h, History: []lighthouse.HistoryStatus{{Reason: h, Left: []string{h}}},
-		Replicas: []lighthouse.ReplicaStatus{{ReplicaID: h, State: h, Phase: h, Why: h}},
+	hostile := api.JobStatus{
+		Job: h, QuorumID: 1, FellBy: h, Reason: h, Wanted: h, History: []api.HistoryStatus{{Reason: h, Left: []string{h}}},
+		Replicas: []api.ReplicaStatus{{ReplicaID: h, State: h, Phase: h, Why: h}},
 	}
-	s.take(now, lighthouse.Status{Addr: h, Leads: true, CertificateWarning: h, Jobs: []lighthouse.JobStatus{hostile}}, nil)
+	s.take(now, api.Status{Addr: h, Leads: true, CertificateWarning: h, Jobs: []api.JobStatus{hostile}}, nil)
 	for _, l := range s.frame(now, 50, true) {
 		testkit.Harmless(t, l.fit(500, false))
 	}
@@ -136,17 +136,17 @@ func TestPipe(t *testing.T) {
 		fell.Replicas[0].State, fell.Replicas[0].Why = "lost", "stream broke"
 		answers := []any{status(stands), status(stands), errors.New("no answer"), errors.New("no answer"), status(fell)}
 		var log testkit.Log
-		err := Run(ctx, Config{Every: time.Second, Out: &log, Ask: func(context.Context) (lighthouse.Status, error) {
+		err := Run(ctx, Config{Every: time.Second, Out: &log, Ask: func(context.Context) (api.Status, error) {
 			if len(answers) == 0 {
 				cancel()
-				return lighthouse.Status{}, ctx.Err()
+				return api.Status{}, ctx.Err()
 			}
 			a := answers[0]
 			answers = answers[1:]
 			if err, failed := a.(error); failed {
-				return lighthouse.Status{}, err
+				return api.Status{}, err
 			}
-			return a.(lighthouse.Status), nil
+			return a.(api.Status), nil
 		}})
 		if err != nil {
 			t.Errorf("ended with %v", err)
@@ -185,7 +185,7 @@ func TestTerminal(t *testing.T) {
 	resize(60, 10)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Run(t.Context(), Config{Every: 10 * time.Millisecond, In: slave, Out: slave, Ask: func(context.Context) (lighthouse.Status, error) {
+		ended <- Run(t.Context(), Config{Every: 10 * time.Millisecond, In: slave, Out: slave, Ask: func(context.Context) (api.Status, error) {
 			return status(job("digits", true)), nil
 		}})
 	}()

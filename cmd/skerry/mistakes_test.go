@@ -81,6 +81,11 @@ var mistakes = []string{
 	"lighthouse --log-level loud",
 	"lighthouse --raft-timing quick",
 	// Values out of bounds, and flags that do not fit each other.
+	"skerry events --since 5",
+	"skerry events --since -1 --job digits",
+	"skerry events --last -1",
+	"skerry events --since abc",
+	"skerry history --last -1",
 	"skerry demo --replicas 0",
 	"skerry demo --replicas 1",
 	"skerry demo --steps 0 --replicas 65",
@@ -168,6 +173,9 @@ var mistakes = []string{
 	"skerry job config digits --lighthouse 127.0.0.1:1",
 	"skerry kill a --lighthouse 127.0.0.1:1",
 	"skerry members --lighthouse 127.0.0.1:1",
+	"skerry events --lighthouse 127.0.0.1:1",
+	"skerry events --follow --lighthouse 127.0.0.1:1",
+	"skerry history --lighthouse 127.0.0.1:1",
 	"skerry drain b --job digits --lighthouse $LIGHTHOUSE",
 	"skerry drain a --lighthouse $LIGHTHOUSE", // of job default
 	"skerry kill a --job digits --lighthouse $LIGHTHOUSE",

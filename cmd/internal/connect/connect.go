@@ -132,6 +132,15 @@ func host(addr string) string {
 // first tries the addresses in turn until one is answered; the error is that of
 // all, and once one server has refused what is asked, no other is.
 func (l *Flags) first(ctx context.Context, try func(ctx context.Context, g *guard.Guard, addr string) error) error {
+	return l.inTurn(ctx, func(ctx context.Context, g *guard.Guard, addr string) error {
+		ctx, cancel := context.WithTimeout(ctx, l.timeout)
+		defer cancel()
+		return try(ctx, g, addr)
+	})
+}
+
+// inTurn is first of what has no end of its own.
+func (l *Flags) inTurn(ctx context.Context, try func(ctx context.Context, g *guard.Guard, addr string) error) error {
 	addresses, err := l.addresses()
 	if err != nil {
 		return err
@@ -142,13 +151,14 @@ func (l *Flags) first(ctx context.Context, try func(ctx context.Context, g *guar
 	}
 	var problems []error
 	for _, addr := range addresses {
-		once, cancel := context.WithTimeout(ctx, l.timeout)
-		err := try(once, g, addr)
-		cancel()
+		err := try(ctx, g, addr)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		if _, refused := errors.AsType[*wire.RefusedError](err); refused && !errors.Is(err, wire.ErrNoLeader) {
+			return err
+		}
+		if _, stopped := errors.AsType[stoppedError](err); stopped {
 			return err
 		}
 		if s := cli.StatusOf(err); s == cli.StatusNotFound || s == cli.StatusUsage {

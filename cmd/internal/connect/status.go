@@ -3,28 +3,13 @@ package connect
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/lighthouse/api"
-)
-
-const (
-	// maxReason bounds what is read of an answer that is no status.
-	maxReason = 1 << 10
-	// maxStatusBytes bounds what a lighthouse may answer.
-	maxStatusBytes = 64 << 20
-	// tlsTimeout bounds a TLS connection, handshake included.
-	tlsTimeout = 5 * time.Second
 )
 
 // Status reads what the lighthouse shows, and the JSON that it was. A server that knows
@@ -36,7 +21,7 @@ func (l *Flags) Status(ctx context.Context) (st api.Status, body []byte, err err
 	}
 	var leaderless *answer // the first that knew no leader
 	err = l.first(ctx, func(ctx context.Context, g *guard.Guard, addr string) error {
-		if body, err = l.fetch(ctx, g, addr, "/status.json"); err != nil {
+		if body, err = l.fetch(ctx, g, addr, "/status.json", nil); err != nil {
 			return err
 		}
 		st = api.Status{}
@@ -57,66 +42,6 @@ func (l *Flags) Status(ctx context.Context) (st api.Status, body []byte, err err
 
 // Leaderless tells the status of a server that knows no leader.
 func Leaderless(st api.Status) bool { return !st.Leads && st.Leader == "" }
-
-// fetch reads a page of the lighthouse at addr.
-func (l *Flags) fetch(ctx context.Context, g *guard.Guard, addr, path string) ([]byte, error) {
-	transport := &http.Transport{DisableKeepAlives: true} // it carries one request
-	scheme := "http"
-	if g.TLS != nil {
-		scheme = "https"
-		transport.DialTLSContext = g.TLS.DialContext(guard.Party{Role: guard.Lighthouse}, tlsTimeout)
-	}
-	base := addr
-	if !strings.Contains(base, "://") {
-		base = scheme + "://" + base
-	}
-	u, err := url.Parse(base)
-	if err != nil {
-		return nil, badAddress(addr)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.JoinPath(path).String(), nil)
-	if err != nil {
-		return nil, badAddress(addr)
-	}
-	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		return nil, unreachable(addr, l.timeout, networkCause(err))
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		why := reason(resp.Body)
-		if strings.Contains(why, "speaks TLS") {
-			return nil, cli.Usagef("lighthouse %s: %s", addr, speaksTLS)
-		}
-		return nil, fmt.Errorf("lighthouse %s answers %s%s", addr, resp.Status, why)
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatusBytes))
-	if err != nil {
-		return nil, unreachable(addr, l.timeout, networkCause(err))
-	}
-	return body, nil
-}
-
-// reason is what an answer that is no status says of why, behind ": ".
-func reason(body io.Reader) string {
-	text, _ := io.ReadAll(io.LimitReader(body, maxReason)) // what came of it is said
-	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	if line == "" {
-		return ""
-	}
-	return ": " + line
-}
-
-// networkCause takes off what repeats the address and the URL.
-func networkCause(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err
-	}
-	if e, ok := errors.AsType[*net.OpError](err); ok {
-		err = e.Err
-	}
-	return err
-}
 
 // Replica finds the one replica of a job that is meant: by its id, by the beginning of
 // that, or by the name before its incarnation if only one of that name is there.

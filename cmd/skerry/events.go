@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/watch"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 )
@@ -26,7 +27,7 @@ type eventsConfig struct {
 	job, replica string
 	since        int64
 	last         int
-	follow       bool
+	follow, wide bool
 	out          cli.Output
 }
 
@@ -58,6 +59,7 @@ the death of servers. JSON is one object a line.`,
 	_ = cmd.RegisterFlagCompletionFunc("replica", c.CompleteReplicas(&c.job)) // it fails for flags that are not there
 	f.Int64Var(&c.since, "since", 0, "only what came after the event of this number; with --job")
 	f.IntVarP(&c.last, "last", "n", shownEvents, "only so many of those that there are, the newest; 0: all")
+	f.BoolVar(&c.wide, "wide", false, "call replicas by their ids, and not by their names")
 	f.BoolVarP(&c.follow, "follow", "f", false, "go on with what comes")
 	c.Add(cmd)
 	c.out.Add(cmd)
@@ -110,14 +112,9 @@ func (c *eventsConfig) print(w io.Writer, e api.Event) error {
 	if c.job == "" {
 		job = printable.Line(e.Job) + " "
 	}
-	_, err := fmt.Fprintf(w, "%s %s#%d %s\n", stamp(e.AtMs), job, e.Seq, eventText(e))
+	_, err := fmt.Fprintf(w, "%s %s#%d %s\n", stamp(e.AtMs), job, e.Seq, watch.Told(e, c.wide))
 	return err
 }
 
 // stamp is a time as events show it.
 func stamp(ms int64) string { return time.UnixMilli(ms).Format("2006-01-02 15:04:05.000") }
-
-// eventText is an event in one sentence: the lighthouse's, or what is known without.
-func eventText(e api.Event) string {
-	return printable.Line(cmp.Or(e.Text, e.Kind+" "+e.Replica))
-}

@@ -21,9 +21,9 @@ var told = []api.Event{
 	{Job: "digits", Seq: 1, AtMs: 1_000, Kind: "formed", QuorumID: 7, Members: 4, Text: "4 members"},
 	{Job: "digits", Seq: 2, AtMs: 2_000, Kind: "lost", Replica: "replica-0:1", Text: "replica-0 died: link cut, seen by replica-3 and replica-4"},
 	{Job: "digits", Seq: 3, AtMs: 2_011, Kind: "formed", QuorumID: 8, Members: 3, Before: 4, Gone: []api.Cause{{Kind: "link", Replica: "replica-0:1"}},
-		Cost: &api.Cost{KnownMs: 4.1, ReformedMs: 11.3}, Text: "replica-0 died: link cut"},
+		Cost: &api.Cost{KnownMs: 4.1, ReformedMs: 11.3}, Text: "replica-0 died: link cut · known after 4.1 ms"},
 	{Job: "digits", Seq: 4, AtMs: 2_153, Kind: "resumed", QuorumID: 8,
-		Cost: &api.Cost{ResumedMs: 153.2, LostMs: 133, Step: 661, Outcome: "discard"}, Text: "replica-0 died: link cut · step 661 done anew"},
+		Cost: &api.Cost{ResumedMs: 153.2, LostMs: 133, Step: 661, Outcome: "discard"}, Text: "training goes on after 153 ms"},
 	{Job: "digits", Seq: 5, AtMs: 9_000, Kind: "draining", Replica: "replica-2:1", By: "alice", Text: "replica-2 was told to drain by alice"},
 }
 
@@ -125,7 +125,7 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	changes := changesOf(told)
 	var out bytes.Buffer
-	if err := printHistory(&out, changes, false); err != nil {
+	if err := printHistory(&out, changes, false, false); err != nil {
 		t.Fatal(err)
 	}
 	got := out.String()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/watch"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 )
@@ -22,6 +23,7 @@ func newHistoryCommand() *cobra.Command {
 	var out cli.Output
 	var job string
 	var last int
+	var wide bool
 	cmd := &cobra.Command{
 		Use:   "history",
 		Short: "Tell each change of the quorum: the culprit, the cause, and what it cost",
@@ -41,11 +43,12 @@ step.`,
 			if last > 0 {
 				changes = changes[max(len(changes)-last, 0):]
 			}
-			return out.Print(cmd.OutOrStdout(), changes, func(w io.Writer) error { return printHistory(w, changes, job == "") })
+			return out.Print(cmd.OutOrStdout(), changes, func(w io.Writer) error { return printHistory(w, changes, job == "", wide) })
 		},
 	}
 	l.AddJob(cmd, &job, "", "only this job")
 	cmd.Flags().IntVarP(&last, "last", "n", shownEvents, "only so many, the newest; 0: all that are known")
+	cmd.Flags().BoolVar(&wide, "wide", false, "call replicas by their ids, and not by their names")
 	l.Add(cmd)
 	out.Add(cmd)
 	return cmd
@@ -68,9 +71,6 @@ func changesOf(events []api.Event) []api.Event {
 			changes = append(changes, e)
 		case e.Kind == "resumed" && formed && e.Cost != nil:
 			changes[i].Cost = merged(changes[i].Cost, *e.Cost)
-			if e.Text != "" {
-				changes[i].Text = longer(changes[i].Text, e.Text)
-			}
 		}
 	}
 	return changes
@@ -95,15 +95,7 @@ func merged(early *api.Cost, late api.Cost) *api.Cost {
 	return &c
 }
 
-// longer is the sentence that tells more: the first step's has the change's, and its cost.
-func longer(a, b string) string {
-	if strings.HasPrefix(b, a) {
-		return b
-	}
-	return a
-}
-
-func printHistory(w io.Writer, changes []api.Event, jobs bool) error {
+func printHistory(w io.Writer, changes []api.Event, jobs, wide bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	head := "TIME\tMEMBERS\tKNOWN\tFORMED\tRESUMED\tLOST\tWHAT"
 	if jobs {
@@ -120,7 +112,7 @@ func printHistory(w io.Writer, changes []api.Event, jobs bool) error {
 			fmt.Fprintf(t, "%s\t", printable.Line(e.Job))
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", members(e), took(cost.KnownMs), took(cost.ReformedMs), took(cost.ResumedMs),
-			took(cost.LostMs), eventText(e))
+			took(cost.LostMs), what(e, wide))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -137,15 +129,23 @@ func members(e api.Event) string {
 	return fmt.Sprintf("%d→%d", e.Before, e.Members)
 }
 
-// took is a time that is known, as people say it.
-func took(ms float64) string {
-	switch {
-	case ms <= 0:
-		return "-"
-	case ms < 10:
-		return fmt.Sprintf("%.1f ms", ms)
+// took is a time that is known.
+func took(ms float64) string { return watch.Took(ms) }
+
+// what is a change without what it cost, which has columns of its own, and what became of
+// the step that was under way.
+func what(e api.Event, wide bool) string {
+	text, _, _ := strings.Cut(watch.Told(e, wide), " · ")
+	if e.Cost == nil || e.Cost.Step == 0 {
+		return text
 	}
-	return fmt.Sprintf("%.0f ms", ms)
+	switch e.Cost.Outcome {
+	case "discard":
+		text += fmt.Sprintf(" · step %d done anew", e.Cost.Step)
+	case "forward":
+		text += fmt.Sprintf(" · step %d counts", e.Cost.Step)
+	}
+	return text
 }
 
 // summary is what all changes cost.

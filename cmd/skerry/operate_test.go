@@ -58,7 +58,7 @@ func TestOperatorsVerbs(t *testing.T) {
 		status int
 		want   string // part of what is said
 	}{
-		{"status", 0, "job digits: step 0, no quorum yet"},
+		{"status", 0, "job digits: waiting, step 0, no quorum yet"},
 		{"jobs", 0, "digits"},
 		{"job config digits", 0, "server's: min-replicas=1"},
 		{"job config digits --min-replicas 2 --stuck-after 2m --evict-stuck", 0, "own: min-replicas=2"},

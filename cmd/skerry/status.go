@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -30,12 +31,12 @@ func newStatusCommand() *cobra.Command {
 			if follow {
 				return watchStatus(cmd, &l, &out, every, wide)
 			}
-			st, body, err := l.Status(cmd.Context())
+			st, body, err := l.Overview(cmd.Context())
 			if err != nil {
 				return err
 			}
 			err = out.PrintJSON(cmd.OutOrStdout(), body, func(w io.Writer) error { return printStatus(w, st, wide) })
-			if err == nil && connect.Leaderless(st) {
+			if err == nil && connect.Leaderless(st.Leads, st.Leader) {
 				err = connect.ErrNoLeader
 			}
 			return err
@@ -60,15 +61,19 @@ func watchStatus(cmd *cobra.Command, l *connect.Flags, out *cli.Output, every ti
 	case every < leastEvery:
 		return cli.Usagef("--every = %v, want %v at least", every, leastEvery)
 	}
-	_, _, err := l.Status(cmd.Context()) // what cannot work is said at once
+	_, _, err := l.Overview(cmd.Context()) // what cannot work is said at once
 	if s := cli.StatusOf(err); err != nil && s != cli.StatusNoLeader {
 		return err
 	}
 	in, _ := cmd.InOrStdin().(*os.File) // else there are no keys
 	return watch.Run(cmd.Context(), watch.Config{
-		Ask: func(ctx context.Context) (api.Status, error) {
-			st, _, err := l.Status(ctx)
+		Ask: func(ctx context.Context) (api.Overview, error) {
+			st, _, err := l.Overview(ctx)
 			return st, err
+		},
+		Changes: func(ctx context.Context) ([]api.Event, error) {
+			events, err := l.Events(ctx, "", 0)
+			return changesOf(events), err
 		},
 		Every: every, Wide: wide, In: in, Out: cmd.OutOrStdout(),
 	})
@@ -85,7 +90,7 @@ func shownID(id string, wide bool) string {
 // span shows milliseconds as people say them.
 func span[T int64 | uint32](ms T) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-func printStatus(w io.Writer, s api.Status, wide bool) error {
+func printStatus(w io.Writer, s api.Overview, wide bool) error {
 	role := "knows no leader"
 	switch {
 	case s.Leads:
@@ -110,42 +115,67 @@ func printStatus(w io.Writer, s api.Status, wide bool) error {
 	return nil
 }
 
-func printJob(w io.Writer, j api.JobStatus, wide bool) {
-	fmt.Fprintf(w, "\njob %s: step %d, ", printable.Line(j.Job), j.MaxStep)
+func printJob(w io.Writer, j api.Job, wide bool) {
+	told := func(text string) string {
+		if !wide {
+			text = connect.Named(text)
+		}
+		return printable.Line(text)
+	}
+	fmt.Fprintf(w, "\njob %s: ", printable.Line(j.Job))
+	if j.State != "" {
+		fmt.Fprintf(w, "%s, ", printable.Line(j.State))
+	}
+	fmt.Fprintf(w, "step %d, ", j.MaxStep)
+	if j.StepRate > 0 {
+		fmt.Fprintf(w, "%.1f steps/s, ", j.StepRate)
+	}
+	if j.Goodput > 0 {
+		fmt.Fprintf(w, "goodput %.1f %%, ", 100*j.Goodput)
+	}
 	switch {
 	case j.QuorumID == 0:
 		fmt.Fprint(w, "no quorum yet")
 	case j.Stands:
-		fmt.Fprintf(w, "quorum %d round %d stands, %s, %s", j.QuorumID, j.Round,
+		fmt.Fprintf(w, "quorum %s round %d stands, %s, %s", watch.Quorum(j, wide), j.Round,
 			cli.Plural(j.Members, "member"), cli.Plural(j.Participants, "participant"))
 	default:
-		fmt.Fprintf(w, "quorum %d fell: %s", j.QuorumID, printable.Line(j.FellBy))
+		fmt.Fprintf(w, "quorum %s fell: %s", watch.Quorum(j, wide), told(j.FellBy))
 	}
 	fmt.Fprintln(w)
 	if !j.Stands || j.Wanted != "" {
-		fmt.Fprintf(w, "next: %s\n", printable.Line(j.Reason))
+		fmt.Fprintf(w, "next: %s\n", told(j.Reason))
 	}
 	if j.Wanted != "" {
-		fmt.Fprintf(w, "change wanted: %s\n", printable.Line(j.Wanted))
+		fmt.Fprintf(w, "change wanted: %s\n", told(j.Wanted))
 	}
+	timed := slices.ContainsFunc(j.Replicas, func(r api.Replica) bool { return r.StepMs > 0 })
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "REPLICA\tSTATE\tPART\tSTEP\tPHASE\tSILENT\tWHY")
+	head := "REPLICA\tSTATE\tPART\tSTEP\tPHASE\tSILENT\tWHY"
+	if timed {
+		head = "REPLICA\tSTATE\tPART\tSTEP\tOWN TIME\tWAITS\tPHASE\tSILENT\tWHY"
+	}
+	fmt.Fprintln(t, head)
 	for _, r := range j.Replicas {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%v\t%s\n", shownID(r.ReplicaID, wide), printable.Line(r.State), partOf(r, j.QuorumID), r.Step,
-			printable.Line(r.Phase), span(r.SilenceMs), printable.Line(r.Why))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t", shownID(r.ReplicaID, wide), printable.Line(r.State),
+			partOf(r.Member, r.Participant, r.Heals && r.StepQuorum != j.QuorumID), r.Step)
+		if timed {
+			fmt.Fprintf(t, "%s\t%s\t", took(r.StepMs), took(r.WaitMs))
+		}
+		fmt.Fprintf(t, "%s\t%v\t%s\n", printable.Line(r.Phase), span(r.SilenceMs), told(r.Why))
 	}
 	_ = t.Flush() // as any other write to w
 }
 
-// partOf is how a replica takes part in the last quorum. A member that was
-// behind heals until it has committed a step in that quorum.
-func partOf(r api.ReplicaStatus, quorumID int64) string {
+// partOf is how a replica takes part in the last quorum. A member that was behind heals
+// until it has committed a step in that quorum.
+func partOf(member, participant, heals bool) string {
 	switch {
-	case r.Heals && r.StepQuorum != quorumID:
+	case heals:
 		return "heals"
-	case r.Participant:
+	case participant:
 		return "participant"
-	case r.Member:
+	case member:
 		return "spare"
 	}
 	return "-"

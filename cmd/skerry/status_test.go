@@ -19,7 +19,12 @@ import (
 func serveStatus(t *testing.T, status int, body string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/status.json" {
+		switch r.URL.Path {
+		case "/status.json":
+		case "/api/v1/status": // a build of before the API has none
+			http.NotFound(w, r)
+			return
+		default:
 			t.Errorf("asked for %s", r.URL.Path)
 		}
 		w.WriteHeader(status)
@@ -185,5 +190,42 @@ func TestHostileTextIsShownHarmlessly(t *testing.T) {
 		}
 		testkit.Harmless(t, stdout)
 		testkit.Harmless(t, strings.ReplaceAll(stderr, "\nskerry: all", "")) // the name of a file on the command line
+	}
+}
+
+// TestStatusOfTheAPI: how a job is, its rates and its replicas' times are told as the
+// lighthouse tells them, with names for ids, and ids whole where that is asked for.
+func TestStatusOfTheAPI(t *testing.T) {
+	t.Parallel()
+	const id, other = "replica-0:550e8400-e29b-41d4-a716-446655440000", "replica-1:650e8400-e29b-41d4-a716-446655440000"
+	body, err := json.Marshal(api.Overview{
+		Head: api.Head{Addr: "a:1", Leads: true, Leader: "a:1", Term: 2},
+		Jobs: []api.Job{{
+			JobFacts: api.JobFacts{Job: "digits", State: "reforming", QuorumID: 1795, Ordinal: 59, FellBy: id + " died", Reason: "waiting for " + other, StepRate: 19.61, Goodput: 0.9754, MaxStep: 661},
+			Replicas: []api.Replica{{ReplicaID: id, State: "lost", Why: "accused by " + other, StepMs: 31.8, WaitMs: 0.97, Step: 661}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/status" {
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+		_, _ = w.Write(body) // a test that fails sees it
+	}))
+	t.Cleanup(s.Close)
+	for args, want := range map[string][]string{
+		"": {"job digits: reforming, step 661, 19.6 steps/s, goodput 97.5 %, quorum #59 fell: replica-0 died\n", "next: waiting for replica-1\n",
+			"replica-0:550e8400  lost", "32 ms     1.0 ms", "accused by replica-1\n"},
+		"--wide":  {"quorum 1795 fell: " + id + " died\n", id + "  lost", "accused by " + other + "\n"},
+		"-o json": {string(body)},
+	} {
+		status, stdout, stderr := skerry(append([]string{"status", "--lighthouse", s.URL}, strings.Fields(args)...)...)
+		for _, text := range want {
+			if status != 0 || !strings.Contains(stdout, text) {
+				t.Errorf("%s: status %d %q, no %q in\n%s", args, status, stderr, text, stdout)
+			}
+		}
 	}
 }

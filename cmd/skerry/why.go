@@ -106,7 +106,7 @@ func reasons(st api.Status, job, replica string) (whyAnswer, error) {
 		}
 	}
 	switch {
-	case connect.Leaderless(st) && len(st.Jobs) == 0:
+	case connect.Leaderless(st.Leads, st.Leader) && len(st.Jobs) == 0:
 		return a, connect.ErrNoLeader
 	case job != "" && !found:
 		return a, connect.NoJob(job, jobs)
@@ -175,7 +175,7 @@ func (r whyReplica) writeText(w io.Writer) {
 	fmt.Fprintln(w)
 	switch {
 	case r.Member:
-		fmt.Fprintf(w, "  %s in quorum %d, at step %d, %s; heard %v ago, made progress %v ago\n", partOf(r.ReplicaStatus, r.QuorumID), r.QuorumID,
+		fmt.Fprintf(w, "  %s in quorum %d, at step %d, %s; heard %v ago, made progress %v ago\n", partOf(r.Member, r.Participant, r.Heals && r.StepQuorum != r.QuorumID), r.QuorumID,
 			r.Step, printable.Line(r.Phase), span(r.SilenceMs), span(r.IdleMs))
 	case r.WaitingMs > 0:
 		fmt.Fprintf(w, "  not in quorum %d; has waited for %v, because: %s\n", r.QuorumID,

@@ -13,10 +13,10 @@ import (
 const completeWithin = time.Second
 
 // completed asks the lighthouse for names; there are none where it does not answer.
-func (l *Flags) completed(cmd *cobra.Command, names func(api.Status) []string) ([]string, cobra.ShellCompDirective) {
+func (l *Flags) completed(cmd *cobra.Command, names func(api.Overview) []string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 	defer cancel()
-	st, _, err := l.Status(ctx)
+	st, _, err := l.Overview(ctx)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -37,7 +37,7 @@ func (l *Flags) CompleteReplicas(job *string) cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return l.completed(cmd, func(st api.Status) (names []string) {
+		return l.completed(cmd, func(st api.Overview) (names []string) {
 			for _, j := range st.Jobs {
 				for _, r := range j.Replicas {
 					if j.Job == *job || *job == "" {
@@ -59,7 +59,7 @@ func (l *Flags) AddJob(cmd *cobra.Command, job *string, def, help string) {
 	_ = cmd.RegisterFlagCompletionFunc("job", complete) // it fails for flags that are not there
 }
 
-func jobNames(st api.Status) (names []string) {
+func jobNames(st api.Overview) (names []string) {
 	for _, j := range st.Jobs {
 		names = append(names, j.Job)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -167,7 +166,7 @@ func (l *Flags) stream(ctx context.Context, g *guard.Guard, addr string, query u
 
 // tooOld explains the answer of a server that has no events.
 func tooOld(err error) error {
-	if e, ok := errors.AsType[*answerError](err); ok && e.status == http.StatusNotFound && e.code == "" {
+	if e, ok := errors.AsType[*answerError](err); ok && e.noPage() {
 		return fmt.Errorf("lighthouse %s has no %s: its build is of before 28 November 2026; upgrade it, or see skerry status and skerry why", e.addr, eventsPath)
 	}
 	return err

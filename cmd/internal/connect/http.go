@@ -45,6 +45,9 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("lighthouse %s answers %s: %s", e.addr, e.line, e.why)
 }
 
+// noPage tells that a server has no such page at all: its build is an older one.
+func (e *answerError) noPage() bool { return e.status == http.StatusNotFound && e.code == "" }
+
 // fetch reads a page of the lighthouse at addr.
 func (l *Flags) fetch(ctx context.Context, g *guard.Guard, addr, path string, query url.Values) ([]byte, error) {
 	resp, err := l.open(ctx, g, addr, path, query)

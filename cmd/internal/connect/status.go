@@ -3,7 +3,9 @@ package connect
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,45 +14,73 @@ import (
 	"github.com/skerry-ft/skerry/lighthouse/api"
 )
 
-// Status reads what the lighthouse shows, and the JSON that it was. A server that knows
-// no leader answers only if no other one knows one.
-func (l *Flags) Status(ctx context.Context) (st api.Status, body []byte, err error) {
-	type answer struct {
-		status api.Status
-		body   []byte
-	}
-	var leaderless *answer // the first that knew no leader
-	err = l.first(ctx, func(ctx context.Context, g *guard.Guard, addr string) error {
-		if body, err = l.fetch(ctx, g, addr, "/status.json", nil); err != nil {
-			return err
-		}
-		st = api.Status{}
-		if err := json.Unmarshal(body, &st); err != nil {
-			return fmt.Errorf("lighthouse %s did not answer with its status: %w", addr, err)
-		}
-		if Leaderless(st) && leaderless == nil {
-			leaderless = &answer{st, body}
-			return ErrNoLeader // the next may know one
-		}
-		return nil
-	})
-	if err != nil && leaderless != nil {
-		return leaderless.status, leaderless.body, nil
-	}
-	return st, body, err
+// Overview reads what the lighthouse shows, and the JSON that it was: of a server of
+// before the API (November 2026) what /status.json has of it. A server that knows no
+// leader answers only if no other one knows one.
+func (l *Flags) Overview(ctx context.Context) (api.Overview, []byte, error) {
+	return asked(ctx, l, func(o api.Overview) bool { return Leaderless(o.Leads, o.Leader) }, "/api/v1/status", "/status.json")
 }
 
-// Leaderless tells the status of a server that knows no leader.
-func Leaderless(st api.Status) bool { return !st.Leads && st.Leader == "" }
+// Status reads /status.json in the same way: the overview, and each job's history.
+func (l *Flags) Status(ctx context.Context) (api.Status, []byte, error) {
+	return asked(ctx, l, func(s api.Status) bool { return Leaderless(s.Leads, s.Leader) }, "/status.json")
+}
+
+// asked reads the first of some pages that a server has. A server that knows no leader
+// answers only if no other one knows one.
+func asked[T any](ctx context.Context, l *Flags, leaderless func(T) bool, paths ...string) (T, []byte, error) {
+	type answer struct {
+		page T
+		body []byte
+	}
+	var got, first *answer // first: of those that knew no leader
+	err := l.first(ctx, func(ctx context.Context, g *guard.Guard, addr string) error {
+		var body []byte
+		var err error
+		for _, path := range paths {
+			body, err = l.fetch(ctx, g, addr, path, nil)
+			if e, ok := errors.AsType[*answerError](err); !ok || !e.noPage() {
+				break
+			}
+		}
+		if err != nil {
+			return err
+		}
+		a := answer{body: body}
+		if err := json.Unmarshal(body, &a.page); err != nil {
+			return fmt.Errorf("lighthouse %s did not answer with its status: %w", addr, err)
+		}
+		if leaderless(a.page) {
+			if first == nil {
+				first = &a
+			}
+			return ErrNoLeader // the next may know one
+		}
+		got = &a
+		return nil
+	})
+	switch {
+	case err == nil && got != nil:
+		return got.page, got.body, nil
+	case first != nil:
+		return first.page, first.body, nil
+	}
+	var none T
+	return none, nil, err
+}
+
+// Leaderless tells the status of a server that knows no leader: it does not lead, and
+// names none.
+func Leaderless(leads bool, leader string) bool { return !leads && leader == "" }
 
 // Replica finds the one replica of a job that is meant: by its id, by the beginning of
 // that, or by the name before its incarnation if only one of that name is there.
 func (l *Flags) Replica(ctx context.Context, job, meant string) (string, error) {
-	st, _, err := l.Status(ctx)
+	st, _, err := l.Overview(ctx)
 	if err != nil {
 		return "", err
 	}
-	if Leaderless(st) {
+	if Leaderless(st.Leads, st.Leader) {
 		return "", ErrNoLeader
 	}
 	if all := jobNames(st); !slices.Contains(all, job) {
@@ -116,3 +146,9 @@ func Short(id string) string {
 	}
 	return id
 }
+
+// incarnation is what follows a replica's name in its id.
+var incarnation = regexp.MustCompile(`:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// Named is a text in which replicas are called by their names, without incarnations.
+func Named(text string) string { return incarnation.ReplaceAllString(text, "") }

@@ -48,7 +48,7 @@ func (s *seen) frame(now time.Time, rows int, wide bool) []line {
 		all = append(all, shown...)
 		left -= len(shown)
 	}
-	if len(s.status.Jobs) == 0 && !connect.Leaderless(s.status) {
+	if len(s.status.Jobs) == 0 && !connect.Leaderless(s.status.Leads, s.status.Leader) {
 		all = append(all, plain(""), plain("no jobs"))
 	}
 	return all[:min(len(all), rows)]
@@ -66,7 +66,7 @@ func (s *seen) header(now time.Time) []line {
 	st := s.status
 	what := fmt.Sprintf("  leads in term %d", st.Term)
 	how := normal
-	if connect.Leaderless(st) {
+	if connect.Leaderless(st.Leads, st.Leader) {
 		what, how = "  no server leads: quorums that stand go on, and none changes", bad
 	}
 	all := []line{{
@@ -90,11 +90,16 @@ func span(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond 
 
 // job is a job's lines: how it is, its members over time, what comes next, what changed
 // last, and its replicas, those first with which something is wrong.
-func (s *seen) job(j api.JobStatus, now time.Time, wide bool) []line {
+func (s *seen) job(j api.Job, now time.Time, wide bool) []line {
 	state, how := jobState(j)
 	facts := fmt.Sprintf("  step %d", j.MaxStep)
-	if rate, ok := s.rate(j.Job); ok {
+	if rate, ok := s.rate(j.Job); ok && j.StepRate == 0 {
 		facts += fmt.Sprintf(" · %.1f steps/s", rate)
+	} else if j.StepRate > 0 {
+		facts += fmt.Sprintf(" · %.1f steps/s", j.StepRate)
+	}
+	if j.Goodput > 0 {
+		facts += fmt.Sprintf(" · goodput %.1f %%", 100*j.Goodput)
 	}
 	if j.QuorumID != 0 {
 		facts += fmt.Sprintf(" · %d of %s take part", j.Participants, cli.Plural(j.Members, "member"))
@@ -104,19 +109,28 @@ func (s *seen) job(j api.JobStatus, now time.Time, wide bool) []line {
 		all = append(all, history)
 	}
 	if !j.Stands && j.FellBy != "" {
-		all = append(all, line{{"  fell: " + printable.Line(j.FellBy), bad}})
+		all = append(all, line{{"  fell: " + called(j.FellBy, wide), bad}})
 	}
 	if !j.Stands || j.Wanted != "" {
-		all = append(all, line{{"  next: " + printable.Line(cmp.Or(j.Wanted, j.Reason)), warn}})
+		all = append(all, line{{"  next: " + called(cmp.Or(j.Wanted, j.Reason), wide), warn}})
 	}
-	if len(j.History) > 0 {
-		all = append(all, line{{"  last change " + change(j.History[0], now), dim}})
+	if e, ok := s.changes[j.Job]; ok {
+		text := fmt.Sprintf("  last change %v ago · %s", now.Sub(time.UnixMilli(e.AtMs)).Truncate(time.Second), Told(e, wide))
+		all = append(all, line{{text, dim}})
 	}
 	return append(all, replicas(j, wide)...)
 }
 
-// jobState is how a job is, in a word or two.
-func jobState(j api.JobStatus) (string, style) {
+// jobState is how a job is, in a word or two: the lighthouse's, or, of a build of before,
+// what its quorum says.
+func jobState(j api.Job) (string, style) {
+	if j.State != "" {
+		how, known := map[string]style{"training": good, "finished": good, "reforming": warn, "waiting": bad, "idle": dim}[j.State]
+		if !known {
+			how = warn
+		}
+		return printable.Line(j.State), how
+	}
 	switch {
 	case j.QuorumID == 0:
 		return "no quorum yet", warn
@@ -129,7 +143,7 @@ func jobState(j api.JobStatus) (string, style) {
 }
 
 // overTime is the job's members since the watch began, one bar an answer.
-func (s *seen) overTime(j api.JobStatus) line {
+func (s *seen) overTime(j api.Job) line {
 	samples := s.jobs[j.Job]
 	if len(samples) < 2 {
 		return nil
@@ -149,51 +163,20 @@ func (s *seen) overTime(j api.JobStatus) line {
 	}
 }
 
-// change is one quorum's story.
-func change(h api.HistoryStatus, now time.Time) string {
-	parts := []string{now.Sub(time.UnixMilli(h.AtMs)).Truncate(time.Second).String() + " ago"}
-	for _, m := range []struct {
-		ids  []string
-		verb string
-	}{{h.Left, "left"}, {h.Joined, "joined"}} {
-		if len(m.ids) > 0 {
-			parts = append(parts, names(m.ids)+" "+m.verb)
-		}
-	}
-	return strings.Join(append(parts, printable.Line(h.Reason)), " · ")
-}
-
-// maxNames is how many names a line holds.
-const maxNames = 4
-
-// names are replicas without their incarnations.
-func names(ids []string) string {
-	var all []string
-	for _, id := range ids[:min(len(ids), maxNames)] {
-		name, _, _ := strings.Cut(id, ":")
-		all = append(all, printable.Line(name))
-	}
-	text := strings.Join(all, ", ")
-	if more := len(ids) - len(all); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
 // replicas are a table, those first with which something is wrong.
-func replicas(j api.JobStatus, wide bool) []line {
+func replicas(j api.Job, wide bool) []line {
 	all := slices.Clone(j.Replicas)
-	slices.SortStableFunc(all, func(a, b api.ReplicaStatus) int {
+	slices.SortStableFunc(all, func(a, b api.Replica) int {
 		return cmp.Or(cmp.Compare(severity(b), severity(a)), natural(a.ReplicaID, b.ReplicaID))
 	})
-	rows := [][]string{{"REPLICA", "STATE", "STEP", "PHASE", "SILENT", "WHY"}}
+	rows := [][]string{{"REPLICA", "STATE", "STEP", "OWN TIME", "WAITS", "PHASE", "SILENT", "WHY"}}
 	for _, r := range all {
 		id := r.ReplicaID
 		if !wide {
 			id = connect.Short(id)
 		}
-		rows = append(rows, []string{printable.Line(id), printable.Line(r.State), fmt.Sprint(r.Step), printable.Line(r.Phase),
-			span(r.SilenceMs).String(), printable.Line(r.Why)})
+		rows = append(rows, []string{printable.Line(id), printable.Line(r.State), fmt.Sprint(r.Step), Took(r.StepMs), Took(r.WaitMs),
+			printable.Line(r.Phase), span(r.SilenceMs).String(), why(r, wide)})
 	}
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -220,7 +203,7 @@ func replicas(j api.JobStatus, wide bool) []line {
 }
 
 // severity is how bad a replica's state is.
-func severity(r api.ReplicaStatus) int {
+func severity(r api.Replica) int {
 	switch stateStyle(r) {
 	case bad:
 		return 2
@@ -231,7 +214,7 @@ func severity(r api.ReplicaStatus) int {
 }
 
 // stateStyle is how a replica's state is shown.
-func stateStyle(r api.ReplicaStatus) style {
+func stateStyle(r api.Replica) style {
 	switch r.State {
 	case "live":
 		return good
@@ -271,4 +254,16 @@ func digits(s string) int {
 		}
 	}
 	return len(s)
+}
+
+// why is why a replica is as it is: its heal's progress, that the others wait for it, or
+// what became of it.
+func why(r api.Replica, wide bool) string {
+	switch {
+	case r.Heal != nil && r.Heal.TotalBytes > 0:
+		return fmt.Sprintf("%d of %d MiB", r.Heal.Bytes>>20, r.Heal.TotalBytes>>20)
+	case r.Straggler && r.Why == "":
+		return "the others wait for it"
+	}
+	return called(r.Why, wide)
 }

@@ -30,7 +30,10 @@ const (
 // Config is what to watch, and where to show it.
 type Config struct {
 	// Ask reads the lighthouse's status. It ends with ctx.
-	Ask func(ctx context.Context) (api.Status, error)
+	Ask func(ctx context.Context) (api.Overview, error)
+	// Changes reads how quorums changed, oldest first; nil: there is no telling. It is
+	// called when something was told since the last time.
+	Changes func(ctx context.Context) ([]api.Event, error)
 	// Every is the pause between two answers.
 	Every time.Duration
 	// Wide shows ids whole.
@@ -43,8 +46,9 @@ type Config struct {
 
 // answer is one of Ask's.
 type answer struct {
-	status api.Status
-	err    error
+	status  api.Overview
+	changes []api.Event // nil: as before
+	err     error
 }
 
 // Run shows what a lighthouse knows until ctx ends or q is pressed, and returns nil then.
@@ -56,10 +60,11 @@ func Run(ctx context.Context, c Config) error {
 	defer cancel()
 	answers := make(chan answer)
 	all.Go(func() { // asks, until ctx ends
+		told := int64(-1)
 		for ctx.Err() == nil {
-			st, err := c.Ask(ctx)
+			a := c.ask(ctx, &told)
 			select {
-			case answers <- answer{st, err}:
+			case answers <- a:
 			case <-ctx.Done():
 			}
 			_ = backoff.Sleep(ctx, c.Every) // ctx's end ends the loop
@@ -79,6 +84,27 @@ func Run(ctx context.Context, c Config) error {
 			}
 		}
 	}
+}
+
+// ask asks once. told is how much had been told the last time.
+func (c Config) ask(ctx context.Context, told *int64) answer {
+	st, err := c.Ask(ctx)
+	if err != nil || c.Changes == nil {
+		return answer{status: st, err: err}
+	}
+	var now int64
+	for _, j := range st.Jobs {
+		now += j.LastSeq
+	}
+	if now == *told {
+		return answer{status: st}
+	}
+	changes, err := c.Changes(ctx)
+	if err != nil {
+		return answer{status: st} // a build that tells nothing, or it will be asked again
+	}
+	*told = now
+	return answer{status: st, changes: changes}
 }
 
 // redrawEvery is how often ages on the picture grow.
@@ -112,6 +138,7 @@ func (c Config) draw(ctx context.Context, f *os.File, answers <-chan answer) (er
 			return nil
 		case a := <-answers:
 			p.seen.take(time.Now(), a.status, a.err)
+			p.seen.tell(a.changes)
 		case <-resized:
 		case <-tick.C:
 		}

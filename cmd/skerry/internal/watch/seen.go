@@ -21,14 +21,16 @@ type sample struct {
 
 // seen is what was seen so far. It is owned by one goroutine.
 type seen struct {
-	status api.Status
+	status api.Overview
 	at     time.Time // of the last answer; zero: none yet
 	err    error     // what came instead of the next one
 	jobs   map[string][]sample
+
+	changes map[string]api.Event // each job's last
 }
 
 // take remembers an answer, or that there was none.
-func (s *seen) take(now time.Time, st api.Status, err error) {
+func (s *seen) take(now time.Time, st api.Overview, err error) {
 	s.err = err
 	if err != nil {
 		return
@@ -61,4 +63,15 @@ func (s *seen) rate(job string) (float64, bool) {
 		return 0, false
 	}
 	return float64(last.step-first.step) / took, true
+}
+
+// tell remembers each job's last change.
+func (s *seen) tell(changes []api.Event) {
+	if changes == nil {
+		return
+	}
+	s.changes = make(map[string]api.Event)
+	for _, e := range changes {
+		s.changes[e.Job] = e
+	}
 }

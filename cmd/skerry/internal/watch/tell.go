@@ -22,12 +22,12 @@ type teller struct {
 }
 
 // tell writes what differs from the last answer.
-func (t *teller) tell(now time.Time, st api.Status, err error) error {
+func (t *teller) tell(now time.Time, st api.Overview, err error) error {
 	at := now.Format("15:04:05.000")
 	trouble := ""
 	if err != nil {
 		trouble = cli.Plain(err.Error())
-	} else if connect.Leaderless(st) {
+	} else if connect.Leaderless(st.Leads, st.Leader) {
 		trouble = connect.ErrNoLeader.Error()
 	}
 	if trouble != t.trouble {
@@ -44,7 +44,7 @@ func (t *teller) tell(now time.Time, st api.Status, err error) error {
 	}
 	jobs, replicas := map[string]string{}, map[[2]string]string{}
 	for _, j := range st.Jobs {
-		jobs[j.Job] = jobLine(j)
+		jobs[j.Job] = t.jobLine(j)
 		if jobs[j.Job] != t.jobs[j.Job] {
 			if _, err := fmt.Fprintf(t.w, "%s job %s: step %d, %s\n", at, printable.Line(j.Job), j.MaxStep, jobs[j.Job]); err != nil {
 				return err
@@ -65,24 +65,28 @@ func (t *teller) tell(now time.Time, st api.Status, err error) error {
 }
 
 // jobLine is what is worth a line when it changes.
-func jobLine(j api.JobStatus) string {
+func (t *teller) jobLine(j api.Job) string {
+	state := ""
+	if j.State != "" {
+		state = printable.Line(j.State) + ", "
+	}
 	switch {
 	case j.QuorumID == 0:
-		return "no quorum yet: " + printable.Line(j.Reason)
+		return state + "no quorum yet: " + called(j.Reason, t.wide)
 	case j.Stands:
-		return fmt.Sprintf("quorum %d round %d stands, %d of %s take part", j.QuorumID, j.Round, j.Participants, cli.Plural(j.Members, "member"))
+		return fmt.Sprintf("%squorum %s round %d stands, %d of %s take part", state, Quorum(j, t.wide), j.Round, j.Participants, cli.Plural(j.Members, "member"))
 	}
-	return fmt.Sprintf("quorum %d fell: %s", j.QuorumID, printable.Line(j.FellBy))
+	return fmt.Sprintf("%squorum %s fell: %s", state, Quorum(j, t.wide), called(j.FellBy, t.wide))
 }
 
-func (t *teller) replicaLine(r api.ReplicaStatus) string {
+func (t *teller) replicaLine(r api.Replica) string {
 	id := r.ReplicaID
 	if !t.wide {
 		id = connect.Short(id)
 	}
 	text := printable.Line(id) + " " + printable.Line(r.State)
 	if r.Why != "" {
-		text += ": " + printable.Line(r.Why)
+		text += ": " + called(r.Why, t.wide)
 	}
 	return text
 }

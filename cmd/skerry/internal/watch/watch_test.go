@@ -25,13 +25,13 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // job is a job of four replicas, one of which is lost.
-func job(name string, stands bool) api.JobStatus {
-	j := api.JobStatus{
-		Job: name, QuorumID: 1795, Round: 1, Stands: stands, MaxStep: 661, Members: 3, Participants: 3, Reason: "all joined",
-		History: []api.HistoryStatus{{AtMs: 99_000, Members: 3, Left: []string{"replica-0:1"}, Joined: []string{}, Reason: "replica-0: its stream broke"}},
-	}
+func job(name string, stands bool) api.Job {
+	j := api.Job{JobFacts: api.JobFacts{
+		Job: name, State: "training", QuorumID: 1795, Ordinal: 59, Round: 1, Stands: stands, MaxStep: 661, Members: 3, Participants: 3, Reason: "all joined",
+		Goodput: 0.9754, LastSeq: 3,
+	}}
 	if !stands {
-		j.FellBy = "replica-0 died"
+		j.State, j.FellBy = "reforming", "replica-0:00000000-0000-0000-0000-000000000000 died"
 	}
 	for _, r := range []struct {
 		id, state, why string
@@ -41,15 +41,15 @@ func job(name string, stands bool) api.JobStatus {
 		{"replica-1:00000000-0000-0000-0000-000000000001", "live", ""},
 		{"replica-0:00000000-0000-0000-0000-000000000000", "lost", "stream broke"},
 	} {
-		j.Replicas = append(j.Replicas, api.ReplicaStatus{ReplicaID: r.id, State: r.state, Why: r.why, Member: true, Participant: true, Step: 661, Phase: "training", SilenceMs: 80})
+		j.Replicas = append(j.Replicas, api.Replica{ReplicaID: r.id, State: r.state, Why: r.why, Member: true, Participant: true, Step: 661, StepMs: 31.8, WaitMs: 0.97, Phase: "training", SilenceMs: 80})
 	}
 	return j
 }
 
-func status(jobs ...api.JobStatus) api.Status {
-	return api.Status{
-		Addr: "127.0.0.1:29510", Leads: true, Leader: "127.0.0.1:29510", Term: 2, Sessions: 4, UptimeMs: 61_500,
-		Servers: []string{"a", "b", "c"}, Jobs: jobs,
+func status(jobs ...api.Job) api.Overview {
+	return api.Overview{
+		Head:     api.Head{Addr: "127.0.0.1:29510", Leads: true, Leader: "127.0.0.1:29510", Term: 2, Sessions: 4},
+		UptimeMs: 61_500, Servers: []string{"a", "b", "c"}, Jobs: jobs,
 	}
 }
 
@@ -63,6 +63,7 @@ func TestFrames(t *testing.T) {
 	before.MaxStep, before.Members = 641, 4
 	s.take(now.Add(-time.Second), status(before), nil)
 	s.take(now, status(job("digits", true), job("vision", false)), nil)
+	s.tell([]api.Event{{Job: "digits", AtMs: 99_000, Kind: "formed", Text: "replica-0:00000000-0000-0000-0000-000000000000 died: link cut, seen by replica-3 · known after 4 ms"}})
 	var got strings.Builder
 	for _, size := range [][2]int{{100, 24}, {80, 12}, {40, 7}, {10, 2}} {
 		fmt.Fprintf(&got, "=== %d by %d\n", size[0], size[1])
@@ -79,7 +80,7 @@ func TestFrames(t *testing.T) {
 		}
 	}
 	fmt.Fprintln(&got, "=== no answer any more")
-	s.take(now, api.Status{}, errors.New("lighthouse a:1 cannot be reached"))
+	s.take(now, api.Overview{}, errors.New("lighthouse a:1 cannot be reached"))
 	for _, l := range s.frame(now.Add(12*time.Second), 2, false) {
 		fmt.Fprintln(&got, strings.Replace(l.fit(100, false), s.at.Format(time.TimeOnly), "HH:MM:SS", 1))
 	}
@@ -104,11 +105,12 @@ func TestHostile(t *testing.T) {
 	const h = testkit.HostileText
 	var s seen
 	now := time.UnixMilli(1)
-	hostile := api.JobStatus{
-		Job: h, QuorumID: 1, FellBy: h, Reason: h, Wanted: h, History: []api.HistoryStatus{{Reason: h, Left: []string{h}}},
-		Replicas: []api.ReplicaStatus{{ReplicaID: h, State: h, Phase: h, Why: h}},
+	hostile := api.Job{
+		JobFacts: api.JobFacts{Job: h, State: h, QuorumID: 1, FellBy: h, Reason: h, Wanted: h},
+		Replicas: []api.Replica{{ReplicaID: h, State: h, Phase: h, Why: h}},
 	}
-	s.take(now, api.Status{Addr: h, Leads: true, CertificateWarning: h, Jobs: []api.JobStatus{hostile}}, nil)
+	s.take(now, api.Overview{Head: api.Head{Addr: h, Leads: true, CertificateWarning: h}, Jobs: []api.Job{hostile}}, nil)
+	s.tell([]api.Event{{Job: h, Text: h}, {Job: h, Kind: h, Replica: h}})
 	for _, l := range s.frame(now, 50, true) {
 		testkit.Harmless(t, l.fit(500, false))
 	}
@@ -136,17 +138,17 @@ func TestPipe(t *testing.T) {
 		fell.Replicas[0].State, fell.Replicas[0].Why = "lost", "stream broke"
 		answers := []any{status(stands), status(stands), errors.New("no answer"), errors.New("no answer"), status(fell)}
 		var log testkit.Log
-		err := Run(ctx, Config{Every: time.Second, Out: &log, Ask: func(context.Context) (api.Status, error) {
+		err := Run(ctx, Config{Every: time.Second, Out: &log, Ask: func(context.Context) (api.Overview, error) {
 			if len(answers) == 0 {
 				cancel()
-				return api.Status{}, ctx.Err()
+				return api.Overview{}, ctx.Err()
 			}
 			a := answers[0]
 			answers = answers[1:]
 			if err, failed := a.(error); failed {
-				return api.Status{}, err
+				return api.Overview{}, err
 			}
-			return a.(api.Status), nil
+			return a.(api.Overview), nil
 		}})
 		if err != nil {
 			t.Errorf("ended with %v", err)
@@ -156,13 +158,13 @@ func TestPipe(t *testing.T) {
 			got = append(got, strings.TrimSpace(l[len("15:04:05.000 "):]))
 		}
 		want := []string{
-			"job digits: step 661, quorum 1795 round 1 stands, 3 of 3 members take part",
+			"job digits: step 661, training, quorum #59 round 1 stands, 3 of 3 members take part",
 			"job digits: replica-10:00000000 live",
 			"job digits: replica-2:00000000 suspect: one witness",
 			"job digits: replica-1:00000000 live",
 			"job digits: replica-0:00000000 lost: stream broke",
 			"no answer", "the lighthouse answers",
-			"job digits: step 661, quorum 1795 fell: replica-0 died",
+			"job digits: step 661, reforming, quorum #59 fell: replica-0 died",
 			"job digits: replica-10:00000000 lost: stream broke",
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
@@ -184,8 +186,11 @@ func TestTerminal(t *testing.T) {
 	}
 	resize(60, 10)
 	ended := make(chan error, 1)
+	changes := func(context.Context) ([]api.Event, error) {
+		return []api.Event{{Job: "digits", Text: "replica-9 joined"}}, nil
+	}
 	go func() {
-		ended <- Run(t.Context(), Config{Every: 10 * time.Millisecond, In: slave, Out: slave, Ask: func(context.Context) (api.Status, error) {
+		ended <- Run(t.Context(), Config{Every: 10 * time.Millisecond, In: slave, Out: slave, Changes: changes, Ask: func(context.Context) (api.Overview, error) {
 			return status(job("digits", true)), nil
 		}})
 	}()
@@ -202,7 +207,7 @@ func TestTerminal(t *testing.T) {
 	}()
 	testkit.Eventually(t, "the picture is drawn", func() bool {
 		text := log.String()
-		return strings.Contains(text, enter) && strings.Contains(text, "job digits") && strings.Contains(text, "members 3")
+		return strings.Contains(text, enter) && strings.Contains(text, "job digits") && strings.Contains(text, "members 3") && strings.Contains(text, "replica-9 joined")
 	})
 	resize(100, 30)
 	testkit.Eventually(t, "the picture has the window's size", func() bool { return strings.Contains(log.String(), "replica-10:00000000") })

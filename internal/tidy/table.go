@@ -140,9 +140,11 @@ var mayImport = map[string][]string{
 	"internal/sim/raft":     {},
 	"internal/paralleltest": {},
 
-	"cmd/internal":   {"internal/guard"},
-	"cmd/libskerry":  {"internal/capi", "pg/tcp"},
-	"cmd/lighthouse": {"lighthouse/...", "cmd/internal/...", "internal/guard", "internal/printable"},
+	"cmd/internal":               {"internal/guard", "internal/printable"},
+	"cmd/internal/connect":       {"quorum", "lighthouse/...", "cmd/internal/...", "internal/guard", "internal/wire/..."},
+	"cmd/internal/lighthousecmd": {"lighthouse/...", "cmd/internal/...", "internal/guard", "internal/printable"},
+	"cmd/libskerry":              {"internal/capi", "pg/tcp"},
+	"cmd/lighthouse":             {"cmd/internal/..."},
 	"cmd/skerry": {
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",

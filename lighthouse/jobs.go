@@ -162,7 +162,7 @@ func (s *Server) configure(ctx context.Context, name string, wanted wire.ConfigC
 			if rules, c, err = j.changed(wanted); err != nil {
 				return cluster.Command{}, err
 			}
-			j.asks(now, story.Configured, "", o)
+			j.leadership.feed.Ask(j.name, now.UnixMilli(), story.Configured, "", o)
 			return c, j.machine.Configure(now, rules.InForce())
 		},
 		done: func(j *job) { j.rules = rules },

@@ -67,6 +67,8 @@ var mayImport = map[string][]string{
 	"lighthouse/internal/access":  {"internal/guard", "internal/wire/..."},
 	"lighthouse/internal/feed":    {"quorum", "quorum/story", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/web"},
 	"lighthouse/internal/joblog":  {"quorum"},
+	"lighthouse/internal/killer":  {"quorum", "internal/guard", "internal/wire/..."},
+	"lighthouse/internal/link":    {"lighthouse/cluster", "internal/guard"},
 	"lighthouse/internal/live":    {"lighthouse/api"},
 	"lighthouse/internal/openapi": {},
 	"lighthouse/internal/web":     {"quorum", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/openapi", "internal/wire/...", "internal/guard", "internal/perhost"},

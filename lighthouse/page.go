@@ -2,7 +2,6 @@ package lighthouse
 
 import (
 	"context"
-	_ "embed" // the page
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,17 +14,15 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/internal/page"
 	"github.com/skerry-ft/skerry/quorum"
 )
-
-//go:embed page.html
-var pageHTML []byte
 
 // newMux is everything that the server says over HTTP.
 func (s *Server) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", servePage(pageHTML,
-		"default-src 'self'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'"))
+	mux.Handle("GET /{$}", page.Index())
+	mux.Handle("GET "+page.Assets, page.Files())
 	mux.HandleFunc("GET /status.json", s.forwardHTTP(s.serveStatus))
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))

@@ -28,8 +28,11 @@ export function say(e, text) {
   text = text === null || text === undefined ? "" : String(text);
   if (e.skerryText === text) return;
   e.skerryText = text;
-  e.textContent = text;
+  e.textContent = plain(text);
 }
+
+/** plain shows what would not be seen, or would turn the text around: two names must not look the same. */
+export const plain = text => text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, c => "⟨" + c.codePointAt(0).toString(16).padStart(4, "0") + "⟩");
 
 /** name shows what others chose: apart from the direction of the text around it, all of it in the tooltip. */
 export function name(e, shown, whole) {
@@ -39,7 +42,7 @@ export function name(e, shown, whole) {
 
 /** hint sets an element's tooltip, if it differs. */
 export function hint(e, text) {
-  set(e, "title", text || null);
+  set(e, "title", text ? plain(text) : null);
 }
 
 /** set sets an attribute, or takes it away for null, if it differs. */

@@ -37,7 +37,7 @@ function open(doc) {
 
 const urgency = job => ({bad: 0, warn: 1, good: 2, info: 2, done: 3, dim: 3})[jobTone(job)];
 
-let due = false;
+let due = false, drawn = false;
 
 /** changed has the page drawn soon: once for many changes, and not under the user's finger. */
 function changed() {
@@ -60,6 +60,8 @@ function draw() {
     servers.update(store.doc);
     store.forget();
   }
+  if (!drawn && store.doc) requestAnimationFrame(() => performance.mark("skerry first replicas")); // painted by then
+  drawn = !!store.doc;
   performance.measure("skerry draw", {start: began, end: performance.now()});
 }
 

@@ -209,7 +209,8 @@ function updateTimes(p, r) {
   const wait = r.wait_ms || 0;
   p.own.style.flexGrow = r.step_ms;
   p.wait.style.flexGrow = wait;
-  say(p.times, "own step " + span(r.step_ms) + " · waits " + span(wait) + " for the others");
+  say(p.times, "own step " + span(r.step_ms) + " · waits " + span(wait));
+  hint(p.times, "what of a step is its own, and how long it waits for the others");
 }
 
 function updateHeal(p, r) {

@@ -33,7 +33,7 @@ export function askedText(doc) {
 function makeServer() {
   const e = el("tr");
   const p = e.skerry = {id: el("bdi", {class: "mono"}), addr: el("bdi", {class: "mono"}), role: el("span", {class: "pill"}), term: el("td", {class: "number"}), log: el("td", {class: "number"}), lag: el("td", {class: "number"})};
-  p.hand = el("button", {type: "button", class: "small", onclick: () => transferLead(p.to, p.label)}, "hand it the lead");
+  p.hand = el("button", {type: "button", class: "small", onclick: () => transferLead(p.to, p.label)}, "hand the lead");
   e.append(el("td", {}, p.id), el("td", {}, p.addr), el("td", {}, p.role), p.term, p.log, p.lag, el("td", {}, p.hand));
   return e;
 }

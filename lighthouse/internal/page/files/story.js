@@ -1,6 +1,6 @@
 // What happened in a job: its quorum changes with what each cost, and all its events.
 
-import {el, say, name, hint, set, show, keyed} from "./dom.js";
+import {el, say, name, hint, plain, set, show, keyed} from "./dom.js";
 import {causeText, clock, clockMs, plural, quorumName, short, span} from "./words.js";
 
 /**
@@ -32,7 +32,7 @@ export function failed(change) {
 }
 
 /** parts cuts a told sentence at its dots: the first part is the news, the others its cost. */
-export const parts = text => short(text || "").split(" · ");
+export const parts = text => plain(short(text || "")).split(" · ");
 
 const numbers = /(\d[\d.,]*\s?(?:ms|s|min|h|[kMG]?B(?:\/s)?|steps?|members?)\b|\bstep \d+)/;
 

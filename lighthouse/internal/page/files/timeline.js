@@ -1,10 +1,11 @@
 // One job's time axis: how many members there were, and what happened, in one drawing.
 
-import {el, svg, say, set} from "./dom.js";
+import {el, svg, say, set, show} from "./dom.js";
 import {clockMs, plural, short} from "./words.js";
 import {failed} from "./story.js";
 
-const top = 10, plot = 96, lane = 15, axis = 20, left = 66, right = 14;
+const top = 10, plot = 96, between = 9, lane = 15, axis = 20, left = 66, right = 14;
+const lanesAt = top + plot + between;
 const least = 100; // ms: a change of some milliseconds is to be seen, too
 
 // What has ticks, each in a lane of its own: colours alone tell nothing to many.
@@ -16,7 +17,7 @@ const lanes = [
   {key: "lead", title: "leaders", kinds: ["leader"]},
 ];
 
-const height = top + plot + lanes.length * lane + axis;
+const height = lanesAt + lanes.length * lane + axis;
 
 /** Timeline is the drawing, with its buttons. */
 export class Timeline {
@@ -37,8 +38,8 @@ export class Timeline {
     this.line = svg("path", {class: "size"});
     this.ticks = Object.fromEntries(lanes.map(l => [l.key, svg("path", {class: "tick " + l.key})]));
     this.cursor = svg("path", {class: "cursor"});
-    this.selection = svg("rect", {class: "selection", y: top, height: plot + lanes.length * lane, visibility: "hidden"});
-    const titles = lanes.map((l, i) => svg("text", {x: left - 8, y: top + plot + i * lane + 12, class: "lane"}, l.title));
+    this.selection = svg("rect", {class: "selection", y: top, height: plot + between + lanes.length * lane, visibility: "hidden"});
+    const titles = lanes.map((l, i) => svg("text", {x: left - 8, y: lanesAt + i * lane + 12, class: "lane"}, l.title));
     const rules = svg("path", {class: "rules", d: ""});
     this.rules = rules;
     this.drawing = svg("svg", {height, class: "timeline", role: "img", tabindex: 0}, this.grid, rules, this.outage, this.area, this.minimum, this.line,
@@ -142,13 +143,15 @@ export class Timeline {
     const state = job.state || "";
     this.ended = state === "finished" || state === "idle";
     this.end = this.ended && job.state_since_ms ? job.state_since_ms : now;
-    if (events.version !== this.version || state !== this.state || job.min_replicas !== this.least) {
+    if (events.version !== this.version || state !== this.state || job.min_replicas !== this.least || job.created_ms !== this.created) {
       this.version = events.version;
       this.state = state;
       this.least = job.min_replicas;
+      this.created = job.created_ms;
       this.model = model(job, changes, events.list, now);
     }
     set(this.drawing, "aria-label", `Members of job ${job.job} over time: now ${job.stands ? job.members : 0}; ${plural(changes.length, "quorum change")}. Arrow keys go from mark to mark.`);
+    show(this.root, this.model.points.length + this.model.marks.length > 0);
     this.draw();
   }
 
@@ -199,11 +202,11 @@ export class Timeline {
       const x = Math.round(this.x(mark.t));
       if (last[mark.lane] === x) continue; // one tick a pixel
       last[mark.lane] = x;
-      const y = top + plot + lanes.findIndex(l => l.key === mark.lane) * lane + 4;
+      const y = lanesAt + lanes.findIndex(l => l.key === mark.lane) * lane + 4;
       d[mark.lane] += `M${x} ${y}V${y + lane - 5}`;
     }
     for (const l of lanes) set(this.ticks[l.key], "d", d[l.key]);
-    set(this.rules, "d", lanes.map((_, i) => `M${left} ${top + plot + i * lane + 0.5}H${this.width - right}`).join(""));
+    set(this.rules, "d", lanes.map((_, i) => `M${left} ${lanesAt + i * lane + 0.5}H${this.width - right}`).join(""));
   }
 
   drawGrid(from, to, most, y) {
@@ -268,6 +271,8 @@ function model(job, changes, events, now) {
     const l = lanes.find(l => l.kinds.includes(e.kind));
     if (l) marks.push({lane: l.key, t: e.at_ms, text: e.text || e.kind + " " + (e.replica || "")});
   }
+  // The events of a quorum that is old may be gone: it is known when it was formed.
+  if (job.quorum_id && job.created_ms && !points.some(p => p.t >= job.created_ms - 1)) points.push({t: job.created_ms, n: job.members});
   const since = job.state_since_ms;
   if (since && points.length && ["reforming", "waiting", "finished", "idle"].includes(job.state)) {
     points.push({t: since, n: 0});

@@ -75,7 +75,7 @@ func (j *job) writeChange(now time.Time, c cluster.Command) error {
 	s := j.leadership.server
 	err := j.leadership.ledger.Apply(c)
 	took := time.Since(now)
-	s.metrics.applied(took, err)
+	s.metrics.Applied(took, err)
 	if err != nil {
 		j.broken = err
 		return err

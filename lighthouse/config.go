@@ -27,7 +27,7 @@ const (
 	DefaultMaxReplicasPerJob = 4_096
 
 	// DefaultBeatInterval is the beat interval while the sum of all beats
-	// stays within quorum.MaxBeatsPerSecond.
+	// stays within 20,000 a second.
 	DefaultBeatInterval = 100 * time.Millisecond
 
 	// DefaultTorchftHeartbeatTimeout is the heartbeat timeout of jobs whose
@@ -82,7 +82,7 @@ type Config struct {
 	TorchftHeartbeatTimeout time.Duration
 
 	// BeatInterval is how often a session beats. It grows by itself with the
-	// number of sessions (quorum.MaxBeatsPerSecond), and is never more than a fifth of
+	// number of sessions (all beats stay within 20,000 a second), and is never more than a fifth of
 	// a job's SuspectAfter, so that four beats in a row may be missed. 0 means
 	// DefaultBeatInterval. More beats find the dead no faster: SuspectAfter
 	// says when silence counts; they only make that time safer.

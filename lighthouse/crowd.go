@@ -12,6 +12,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/shell"
 )
 
 // errMadeRoom ends a job that never came to a quorum, because another is begun.
@@ -19,19 +20,19 @@ var errMadeRoom = errors.New("job given up for a new one")
 
 // founderOf is the client that makes a call. A call that another server passed on is that
 // server's, and the client is not known.
-func founderOf(ctx context.Context) quorum.Founder {
-	return quorum.Founder{Host: perhost.HostOf(addrOf(ctx)).String(), Known: guard.IsKnown(ctx) && !hopped(ctx)}
+func founderOf(ctx context.Context) shell.Founder {
+	return shell.Founder{Host: perhost.HostOf(addrOf(ctx)).String(), Known: guard.IsKnown(ctx) && !hopped(ctx)}
 }
 
 // makeRoomLocked makes room for the job of that name, by ending another one if need be.
 // l.mu is held. Errors: quorum.ErrFull.
-func (l *leadership) makeRoomLocked(name string, by quorum.Founder) error {
-	var all []quorum.NamedJob
+func (l *leadership) makeRoomLocked(name string, by shell.Founder) error {
+	var all []shell.NamedJob
 	for _, j := range l.jobs {
-		all = append(all, quorum.NamedJob{Name: j.name, Began: j.began, Formed: l.ledger.Has(j.name), Founder: j.founder})
+		all = append(all, shell.NamedJob{Name: j.name, Began: j.began, Formed: l.ledger.Has(j.name), Founder: j.founder})
 	}
 	most := l.server.cfg.MaxJobs
-	given, room := quorum.MakeRoom(all, by, most)
+	given, room := shell.MakeRoom(all, by, most)
 	if !room {
 		return fmt.Errorf("%w: job %q would be one more than MaxJobs = %d", quorum.ErrFull, name, most)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Entries is how many entries this server has written, or heard of.
-func (s *Server) Entries() uint64 { return s.cluster.Ledger().LastIndex() }
+func (s *Server) Entries() uint64 { return s.cluster.Ledger().Progress().LastIndex }
 
 // Crowd makes the server count n more sessions than it has.
 func (s *Server) Crowd(n int) { s.sessions.Add(int64(n)) }

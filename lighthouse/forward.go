@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"time"
 
@@ -21,12 +18,13 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 )
 
 const (
 	// hopKey marks, as gRPC metadata and as an HTTP header, what another server
 	// has passed on: it is served or refused, and never passed on again.
-	hopKey = "skerry-hop"
+	hopKey = web.HopKey
 
 	// againAfter is the pause before a call that the leader could not take is
 	// tried again, if the leader does not change before.
@@ -171,45 +169,5 @@ func (s *Server) pause(ctx context.Context) {
 	case <-s.cluster.Changed():
 	case <-time.After(againAfter):
 	case <-ctx.Done():
-	}
-}
-
-// forwardHTTP serves a request here if this server leads, and has the leader
-// serve it if another one does.
-func (s *Server) forwardHTTP(here http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if err := sameOrigin(r); err != nil {
-			http.Error(w, err.Error(), http.StatusForbidden)
-			return
-		}
-		ctx, cancel := context.WithTimeoutCause(r.Context(), leaderWait, cluster.ErrNotLeader)
-		to, err := s.route(ctx, wait{hopped: r.Header.Get(hopKey) != ""})
-		cancel()
-		switch {
-		case err == nil && to.leadership != nil, err != nil && r.Method == http.MethodGet:
-			here(w, r) // nobody leads: what this server knows is better than nothing
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		default:
-			s.proxyTo(to.leader).ServeHTTP(w, r)
-		}
-	}
-}
-
-// proxyTo passes a request on. That it came from the same site was checked
-// here, where its Host is the one that the browser knows.
-func (s *Server) proxyTo(leader string) *httputil.ReverseProxy {
-	return &httputil.ReverseProxy{
-		Transport: s.transport,
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(&url.URL{Scheme: s.scheme(), Host: leader})
-			s.vouch(r.Out)
-			r.Out.Header.Set(hopKey, "1")
-			r.Out.Header.Del("Origin")
-			r.Out.Header.Del("Sec-Fetch-Site")
-		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			http.Error(w, fmt.Sprintf("the leader %s cannot be reached: %v", leader, err), http.StatusBadGateway)
-		},
 	}
 }

@@ -16,7 +16,7 @@ func TestGoodbyeOutlivesItsStream(t *testing.T) {
 	t.Parallel()
 	const replicas = 100
 	srv := &Server{}
-	srv.metrics = newMetrics(srv)
+	srv.metrics = srv.newMetrics()
 	now := time.Now()
 	j := &job{
 		leadership: &leadership{server: srv}, calls: make(chan call), ended: make(chan struct{}),
@@ -47,8 +47,8 @@ func TestGoodbyeOutlivesItsStream(t *testing.T) {
 	close(j.calls)
 	<-ran
 	for _, r := range j.machine.Status(now).Replicas {
-		if r.State != quorum.StateLost || r.Why != "left" {
-			t.Errorf("%s is %s %q, want lost, for it left", r.ReplicaID, r.State, r.Why)
+		if r.State != quorum.StateLeft || r.Why != "left" {
+			t.Errorf("%s is %s %q, want left", r.ReplicaID, r.State, r.Why)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (s *Server) greet(ctx context.Context, method string) error {
 	if err == nil || s.mayAsMember(ctx, method, nil) {
 		return nil
 	}
-	s.metrics.denied(method)
+	s.metrics.Denied(method)
 	return guard.Denied(ctx, s.sampled, method, err)
 }
 
@@ -84,7 +84,7 @@ func (s *Server) newIntake() *guard.Intake {
 	return guard.NewIntake(guard.IntakeConfig{
 		Allowed: s.greet, Known: s.guard.Knows, MaxBytes: wire.RequestBytes, Timeout: s.cfg.HelloTimeout,
 		Cut: func(remote net.Addr, err error) {
-			s.metrics.cut.Inc()
+			s.metrics.Cut()
 			s.sampled.Warn().Err(err).Stringer(logkey.Peer, remote).Msg("connection cut")
 		},
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/shell"
 )
 
 // eventsKept is how many events a job keeps for the status page.
@@ -35,29 +36,29 @@ type job struct {
 	calls      chan call
 	wrote      chan *write             // capacity 1: the outcome of the one write under way
 	ended      chan struct{}           // closed when run has ended
-	founder    quorum.Founder          // set before run
+	founder    shell.Founder           // set before run
 	cancel     context.CancelCauseFunc // ends run
 	beats      beats
 
 	machine  *quorum.Machine
-	rules    quorum.JobRules
-	idle     quorum.Idle // as of the last look for jobs to forget
+	rules    shell.JobRules
+	idle     shell.Idle  // as of the last look for jobs to forget
 	timed    wire.Timing // what its sessions know of its times
 	sessions map[quorum.ReplicaID]*session
 	askers   map[quorum.ReplicaID][]*asker // calls of torchft's clients, by who waits
 	number   uint64                        // of the newest join of a torchft client
-	turns    quorum.Turns                  // of run
+	turns    shell.Turns                   // of run
 	wake     time.Time                     // when the machine is to be woken, as the last decision left it; zero: never
 	look     time.Time                     // when quiet inputs are to be looked at; zero: there are none
 	looked   time.Time                     // when they last were
 	writing  *write                        // the decision that is being written; nil: none
 	broken   error                         // the ledger could not be written: the machine is not used any more
-	events   []Event                       // the newest eventsKept
+	events   []event                       // the newest eventsKept
 	reason   string                        // the last one logged
 }
 
-// Event is what the rules noted, with the time that pages show.
-type Event struct {
+// event is what the rules noted, with the time that pages show.
+type event struct {
 	AtMs int64  `json:"at_ms"`
 	Text string `json:"text"`
 }
@@ -68,7 +69,7 @@ func newJob(l *leadership, name string, kind quorum.ClientKind) (*job, error) {
 	now := time.Now()
 	j := &job{
 		leadership: l, name: name, began: now.UnixMilli(),
-		rules: quorum.NewJobRules(l.server.rules(), kind, nil),
+		rules: shell.NewJobRules(l.server.rules(), kind, nil),
 		log:   l.server.log.With().Str(logkey.Job, name).Logger(),
 		calls: make(chan call), wrote: make(chan *write, 1), ended: make(chan struct{}),
 		beats:    beats{ready: make(chan struct{}, 1)},
@@ -82,15 +83,16 @@ func newJob(l *leadership, name string, kind quorum.ClientKind) (*job, error) {
 // restart makes the machine anew from the ledger.
 func (j *job) restart() error {
 	l := j.leadership.ledger.Job(j.name, j.began)
-	j.rules = quorum.NewJobRules(j.leadership.server.rules(), cmp.Or(l.Client, j.rules.Kind()), l.Config)
+	j.rules = shell.NewJobRules(j.leadership.server.rules(), cmp.Or(l.Client, j.rules.Kind()), l.Config)
 	rules := j.rules.InForce()
 	if err := rules.Validate(); err != nil {
 		return fmt.Errorf("rules of job %s: %w", j.name, err)
 	}
 	now := time.Now()
-	j.turns = quorum.NewTurns(now)
+	j.turns = shell.NewTurns(now)
 	j.writing = nil // its outcome is about a machine that is gone
 	j.machine = quorum.New(now, rules, l)
+	j.leadership.server.metrics.Began(j.name, l.Last)
 	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)
 	j.timed = j.timing()
 	j.machine.Beats(j.timed.BeatInterval)

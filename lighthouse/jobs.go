@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/shell"
 )
 
 // idleLooks is how often a leader looks for jobs to forget. A forgotten job costs its
@@ -51,7 +52,7 @@ func (l *leadership) highest(j *job) int64 {
 // inUse says whether anybody is there: a session, a call, or a replica that is
 // not known to be gone. It runs on the job's goroutine.
 func (j *job) inUse(now time.Time) bool {
-	return len(j.sessions) > 0 || len(j.askers) > 0 || j.machine.InUse(now)
+	return len(j.sessions) > 0 || len(j.askers) > 0 || j.machine.Status(now).State.InUse()
 }
 
 // forget takes a job out of the ledger and ends it, unless it has formed a quorum
@@ -70,7 +71,7 @@ func (l *leadership) forget(j *job, highest int64) error {
 	}
 	l.mu.Unlock()
 	j.stop()
-	s.metrics.forget(j.name)
+	s.metrics.Forget(j.name)
 	j.log.Info().Msg("job forgotten")
 	return nil
 }
@@ -146,7 +147,7 @@ func (l *lighthouseService) Configure(ctx context.Context, req *skerrypb.Configu
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
-	var rules quorum.JobRules
+	var rules shell.JobRules
 	err = l.server.apply(ctx, req.GetJob(), change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
 			var c cluster.Command
@@ -161,7 +162,7 @@ func (l *lighthouseService) Configure(ctx context.Context, req *skerrypb.Configu
 }
 
 // changed makes the rules that an operator wants, and the command for them.
-func (j *job) changed(wanted wire.ConfigChange) (quorum.JobRules, cluster.Command, error) {
+func (j *job) changed(wanted wire.ConfigChange) (shell.JobRules, cluster.Command, error) {
 	rules := j.rules
 	if wanted.Reset {
 		rules = rules.Reset()
@@ -176,13 +177,6 @@ func (j *job) changed(wanted wire.ConfigChange) (quorum.JobRules, cluster.Comman
 			quorum.ErrInvalid, own.MinReplicas, most)
 	}
 	return rules, cluster.Command{Kind: cluster.CommandConfigure, Config: &own}, err
-}
-
-// forget drops what is counted by a job's name.
-func (m *metrics) forget(job string) {
-	m.quorums.DeleteLabelValues(job)
-	m.quorumID.DeleteLabelValues(job)
-	m.members.DeleteLabelValues(job)
 }
 
 // stop ends a job that was forgotten, and waits.

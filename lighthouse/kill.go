@@ -55,6 +55,7 @@ func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, rea
 		said := status.Convert(err) // without what grpc puts around a manager's words
 		return status.Errorf(said.Code(), "kill replica %s at %s: %s", id, address, wire.Text(said.Message()))
 	}
+	s.metrics.Killed(j.name)
 	j.log.Info().Str(logkey.ReplicaID, string(id)).Str(logkey.Addr, address).Msg("replica killed")
 	return nil
 }

@@ -11,33 +11,25 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 )
 
 // maxRefused bounds the refused joins that are shown.
 const maxRefused = 32
 
-// RefusedJoin is a join of torchft's that was refused. torchft does not tell its
-// ranks: they wait for their deadline.
-type RefusedJoin struct {
-	AtMs      int64  `json:"at_ms"` // of the newest
-	ReplicaID string `json:"replica_id"`
-	Reason    string `json:"reason"`
-	Times     int64  `json:"times"`
-}
-
 // refusals are the newest refused joins, each reason of a replica once. The zero
 // value is ready, and safe for concurrent use.
 type refusals struct {
 	mu  sync.Mutex
-	all []RefusedJoin // newest last
+	all []api.RefusedJoin // newest last
 }
 
 // note keeps a refusal.
 func (r *refusals) note(now time.Time, id, reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one := RefusedJoin{ReplicaID: id, Reason: reason}
-	if at := slices.IndexFunc(r.all, func(o RefusedJoin) bool { return o.ReplicaID == id && o.Reason == reason }); at >= 0 {
+	one := api.RefusedJoin{ReplicaID: id, Reason: reason}
+	if at := slices.IndexFunc(r.all, func(o api.RefusedJoin) bool { return o.ReplicaID == id && o.Reason == reason }); at >= 0 {
 		one.Times = r.all[at].Times
 		r.all = slices.Delete(r.all, at, at+1)
 	}
@@ -48,7 +40,7 @@ func (r *refusals) note(now time.Time, id, reason string) {
 }
 
 // list returns them, newest first.
-func (r *refusals) list() []RefusedJoin {
+func (r *refusals) list() []api.RefusedJoin {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := slices.Clone(r.all)

@@ -63,7 +63,7 @@ func (s *Server) firstWord(stream upstream) (*skerrypb.Up, wire.Hello, error) {
 		if w.err != nil {
 			return nil, wire.Hello{}, w.err
 		}
-		s.metrics.received(w.up)
+		s.metrics.Received(w.up)
 		hello, err := helloOf(w.up)
 		return w.up, hello, err
 	case <-time.After(s.cfg.HelloTimeout):

@@ -20,10 +20,12 @@ import (
 	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/perhost"
+	"github.com/skerry-ft/skerry/internal/split"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/metrics"
 )
 
 const (
@@ -31,11 +33,6 @@ const (
 	// server passes on those of many replicas. Of who is not known guard.Intake
 	// takes far fewer.
 	maxStreamsPerConn = 8_192
-
-	// idleTimeout and writeTimeout bound HTTP/1 connections; the longest answer
-	// is a profile.
-	idleTimeout  = 2 * time.Minute
-	writeTimeout = 5 * time.Minute
 
 	// closeTimeout is how long HTTP requests under way may take at shutdown.
 	closeTimeout = time.Second
@@ -52,7 +49,7 @@ type Server struct {
 	sampler  *guard.Sampler // counts those that are left out
 	listener net.Listener
 	cluster  *cluster.Node
-	metrics  *metrics
+	metrics  *metrics.Metrics
 	started  time.Time
 	sessions atomic.Int64     // open ones, of all jobs
 	hosts    *perhost.Counter // the same, by host
@@ -113,7 +110,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.sampled, s.sampler = guard.Sampled(s.log)
 	s.listener = s.limitConns(listener)
-	s.metrics = newMetrics(s)
+	s.metrics = s.newMetrics()
 	s.cluster, err = cluster.Open(cluster.Config{
 		Options: cfg.Cluster, Raft: cfg.Raft, DataDir: cfg.DataDir,
 		Addr: listener.Addr(), Listen: cfg.Listen, Advertise: cfg.Advertise,
@@ -174,23 +171,15 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if err := s.cluster.Start(); err != nil {
 		return err
 	}
-	split := newSplitter(s.listener, s.cfg.HelloTimeout, s.secured, s.log)
+	port := split.New(split.Config{Listener: s.listener, Timeout: s.cfg.HelloTimeout, Secure: s.secured, Log: s.log})
 	rpc := s.newRPCServer()
-	page := &http.Server{
-		Handler:           s.guardHTTP(s.newMux()),
-		ConnContext:       withConn,
-		ReadHeaderTimeout: s.cfg.HelloTimeout,
-		ReadTimeout:       s.cfg.HelloTimeout, // no request here has a body but the login
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    64 << 10,
-	}
+	page := s.newWeb().HTTP()
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { split.run(); return nil })
+	g.Go(func() error { port.Run(); return nil })
 	g.Go(func() error { s.follow(ctx); return nil })
 	g.Go(func() error { s.guard.TellExpiry(ctx, s.log); return nil })
-	g.Go(func() error { return serveError("RPC", rpc.Serve(split.grpc)) })
-	g.Go(func() error { return serveError("HTTP", page.Serve(split.http)) })
+	g.Go(func() error { return serveError("RPC", rpc.Serve(port.GRPC())) })
+	g.Go(func() error { return serveError("HTTP", page.Serve(port.HTTP())) })
 	g.Go(func() error {
 		// The leadership ends first, so that what the rest of the shutdown breaks
 		// is no witness against anybody.
@@ -198,7 +187,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 			s.link.close()
 			rpc.Stop()
 			stopHTTP(page)
-			_ = split.close() // its listener's error is Close's to report
+			_ = port.Close() // its listener's error is Close's to report
 		}()
 		return s.cluster.Run(ctx, leader{s})
 	})
@@ -237,8 +226,8 @@ func (s *Server) newRPCServer() *grpc.Server {
 		grpc.MaxConcurrentStreams(maxStreamsPerConn),
 		grpc.WaitForHandlers(true),
 		grpc.ConnectionTimeout(s.cfg.HelloTimeout),
-		grpc.ChainUnaryInterceptor(s.metrics.countUnary, s.forwardUnary, s.checkMember),
-		grpc.ChainStreamInterceptor(s.metrics.countStream),
+		grpc.ChainUnaryInterceptor(s.metrics.CountUnary, s.forwardUnary, s.checkMember),
+		grpc.ChainStreamInterceptor(s.metrics.CountStream),
 	)
 	rpc := grpc.NewServer(options...)
 	services := intake.Registrar(rpc)

@@ -191,7 +191,7 @@ func (s *session) receive(l *leadership, stream upstream, hello wire.Hello) {
 		if up, err = stream.Recv(); err != nil {
 			break
 		}
-		l.server.metrics.received(up)
+		l.server.metrics.Received(up)
 		if end, ok := s.relayEnd(up); ok {
 			err = end
 		} else {
@@ -281,7 +281,6 @@ func (s *session) take(j *job, up *skerrypb.Up) error {
 			s.refuse(0, err)
 			return err
 		}
-		j.leadership.server.metrics.beats.Inc()
 		j.beats.add(s, beat)
 		return nil
 	}
@@ -341,7 +340,7 @@ func (j *job) input(s *session, up *skerrypb.Up) (func(now time.Time), error) {
 func (j *job) join(now time.Time, s *session, join quorum.Join) {
 	s.own(join.Accusations)
 	err := j.machine.Join(now, join)
-	j.leadership.server.metrics.joined(join.Kind, err)
+	j.leadership.server.metrics.Joined(join.Kind, err)
 	if err == nil {
 		j.joinedAs(now, quorum.KindSkerry)
 	} else {

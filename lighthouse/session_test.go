@@ -17,6 +17,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -174,7 +175,7 @@ func TestLeavingIsNoDeath(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return slices.ContainsFunc(st.Jobs[0].Events, func(e lighthouse.Event) bool { return strings.HasPrefix(e.Text, "left b") })
+			return slices.ContainsFunc(st.Jobs[0].Events, func(e api.Note) bool { return strings.HasPrefix(e.Text, "left b") })
 		})
 	})
 }

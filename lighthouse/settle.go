@@ -21,7 +21,7 @@ func (j *job) settle() {
 	if j.broken == nil && j.writing == nil {
 		began := time.Now()
 		d := j.machine.Decide(began)
-		j.leadership.server.metrics.decided(time.Since(began))
+		j.leadership.server.metrics.Decided(time.Since(began))
 		j.push()
 		j.logReason(d)
 		if d.Ready {
@@ -80,7 +80,7 @@ func (j *job) commit(w *write) error {
 		formed = w.d.Entry(l.term, w.token, w.createdMs)
 	}
 	err := l.ledger.Apply(cluster.Command{Kind: cluster.CommandFormed, Job: j.name, UnixMs: j.began, Formed: &formed})
-	l.server.metrics.applied(time.Since(began), err)
+	l.server.metrics.Applied(time.Since(began), err)
 	return err
 }
 
@@ -97,7 +97,7 @@ func (j *job) written(w *write) {
 	}
 	q := j.machine.Form(j.now(), w.d, w.token, w.createdMs)
 	if w.d.Changed {
-		j.leadership.server.metrics.formed(j.name, q)
+		j.leadership.server.metrics.Formed(j.name, q, time.Now())
 		j.logFormed(q)
 	}
 	j.answer(q, w.d.Answers)
@@ -123,9 +123,10 @@ func (j *job) push() {
 				s.send(down)
 			}
 		}
-		j.leadership.server.metrics.pushed(n.Kind, len(n.To))
+		j.leadership.server.metrics.Pushed(n.Kind, len(n.To))
 	}
 	for _, e := range j.machine.Events() {
+		j.leadership.server.metrics.Happened(j.name, e, time.Now())
 		line := j.log.WithLevel(eventLevel(e.Kind)).Int64(logkey.QuorumID, e.QuorumID)
 		if e.ReplicaID != "" { // not every event is about one replica
 			line.Str(logkey.ReplicaID, string(e.ReplicaID))
@@ -134,7 +135,7 @@ func (j *job) push() {
 			line.Str(logkey.Reason, e.Text)
 		}
 		line.Msg(e.Kind.String())
-		j.events = append(j.events, Event{AtMs: time.Now().UnixMilli(), Text: e.String()})
+		j.events = append(j.events, event{AtMs: time.Now().UnixMilli(), Text: e.String()})
 		j.events = j.events[max(len(j.events)-eventsKept, 0):]
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/shell"
 )
 
 // retime stretches the beat interval, and the timeouts that wait for beats,
@@ -42,8 +43,8 @@ func (j *job) timing() wire.Timing {
 }
 
 // rules are the server's own.
-func (s *Server) rules() quorum.ServerRules {
-	return quorum.ServerRules{
+func (s *Server) rules() shell.ServerRules {
+	return shell.ServerRules{
 		Rules: s.cfg.Rules, TorchftHeartbeatTimeout: s.cfg.TorchftHeartbeatTimeout, BeatInterval: s.cfg.BeatInterval,
 	}
 }

@@ -95,7 +95,6 @@ func (t *torchftService) Heartbeat(ctx context.Context, req *torchftpb.Lighthous
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
-	t.server.metrics.beats.Inc()
 	var refused error
 	err = j.note(ctx, func(now time.Time) { refused = j.machine.Heartbeat(now, id) })
 	return &torchftpb.LighthouseHeartbeatResponse{}, wire.StatusError(errors.Join(err, refused))
@@ -153,7 +152,7 @@ func (j *job) askJoin(now time.Time, member quorum.Member, a *asker) error {
 	err := j.machine.Join(now, quorum.Join{
 		Member: member, Client: quorum.KindTorchft, Kind: quorum.JoinStep, Number: a.number,
 	})
-	j.leadership.server.metrics.joined(quorum.JoinStep, err)
+	j.leadership.server.metrics.Joined(quorum.JoinStep, err)
 	if err != nil {
 		return err
 	}

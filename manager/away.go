@@ -51,9 +51,11 @@ func (m *Manager) Move() { m.move() }
 // enter begins a call of the trainer; the returned function ends it.
 func (m *Manager) enter() func() {
 	m.presence.calls.Add(1)
+	m.metrics.Enter()
 	m.move()
 	return func() {
 		m.move()
+		m.metrics.Leave()
 		m.presence.calls.Add(-1)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/monitor"
+	"github.com/skerry-ft/skerry/manager/internal/metrics"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -170,6 +171,7 @@ func (m *Manager) abandon(ctx context.Context, err error) error {
 	}
 	m.mu.Lock()
 	m.endAttemptLocked()
+	m.metrics.Ended(metrics.Redone)
 	final := m.mu.final
 	m.mu.Broadcast()
 	m.mu.Unlock()
@@ -215,7 +217,7 @@ func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 		failpoint.At(ctx, failpoint.CommitBefore)
 	}
 	m.mu.Lock()
-	participants := m.mu.rank.Assignment().Divisor
+	a := *m.mu.rank.Assignment()
 	e := m.mu.rank.End(v.Resolution)
 	m.mu.attempt.changes = v.Stands && v.Wanted
 	if !v.Commit {
@@ -231,7 +233,8 @@ func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 	if v.Commit {
 		failpoint.At(ctx, failpoint.CommitDuring)
 	}
-	m.tellStep(v, e.Step, participants)
+	m.metrics.Ended(spentOn(v.Commit, a.ParticipantRank >= 0))
+	m.tellStep(v, e.Step, a.Divisor)
 	if !v.Stands && v.id != 0 {
 		cause := v.cause
 		if cause == nil {

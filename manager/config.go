@@ -137,7 +137,9 @@ type Config struct {
 	OnKill func(reason string)
 
 	Log zerolog.Logger
-	// Registry takes the metrics; nil: none.
+	// Registry takes the metrics, too, which group rank 0 serves on its own port in any
+	// case (GET /metrics of Manager.Address). Replicas of one process may share it: their
+	// names are a label. nil: there they are, and those of ranks above 0 nowhere.
 	Registry prometheus.Registerer
 }
 

@@ -156,9 +156,10 @@
 //	    read        what comes down         the stream                         the stream's end
 //	    watch       nothing                 the server's silence               the stream's end
 //	  store.Run, rpc.Serve                  connections                        ctx
+//	  port.Run, web.Serve                   connections, scrapes               ctx
 //
 // The locks are Manager.mu, Tasks.mu, Events.mu, tracked.mu and prober.mu, and those of
-// packages manager/internal/session and manager/internal/replica. Manager.mu is held
+// packages manager/internal/session, manager/internal/replica and manager/internal/metrics. Manager.mu is held
 // while Tasks.mu or tracked.mu is taken, prober.mu while Tasks.mu or Session.mu is; no
 // other two are held together, and nothing is called out to under any of them.
 //

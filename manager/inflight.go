@@ -6,6 +6,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/monitor"
+	"github.com/skerry-ft/skerry/manager/internal/metrics"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -14,8 +15,9 @@ import (
 type tracked struct {
 	*pg.Managed
 
-	finish func(error) // made once: Then keeps it
-	moves  func()      // is told of each operation: the trainer moves
+	finish  func(error) // made once: Then keeps it
+	moves   func()      // is told of each operation: the trainer moves
+	metrics *metrics.Metrics
 
 	mu struct {
 		monitor.Monitor // that pending became 0
@@ -24,8 +26,8 @@ type tracked struct {
 	}
 }
 
-func newTracked(m *pg.Managed, moves func()) *tracked {
-	t := &tracked{Managed: m, moves: moves}
+func newTracked(m *pg.Managed, moves func(), counts *metrics.Metrics) *tracked {
+	t := &tracked{Managed: m, moves: moves, metrics: counts}
 	t.finish = t.finished
 	return t
 }
@@ -37,6 +39,7 @@ func newTracked(m *pg.Managed, moves func()) *tracked {
 // move, and its operation for the replica.
 func (t *tracked) Submit(op *pg.Op) *pg.Work {
 	t.moves()
+	t.metrics.Issued()
 	t.mu.Lock()
 	t.mu.pending++
 	t.mu.Unlock()
@@ -49,6 +52,7 @@ func (t *tracked) Submit(op *pg.Op) *pg.Work {
 func (t *tracked) Unwrap() pg.Backend { return t.Managed }
 
 func (t *tracked) finished(error) {
+	t.metrics.Finished()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.pending--; t.mu.pending == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/manager/internal/events"
 	"github.com/skerry-ft/skerry/manager/internal/listen"
+	"github.com/skerry-ft/skerry/manager/internal/metrics"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/manager/internal/state"
 	"github.com/skerry-ft/skerry/manager/internal/tasks"
@@ -47,7 +49,7 @@ type Manager struct {
 	replica    *replica.Replica // group rank 0 only: the replica's server and what it needs
 	tasks      *tasks.Tasks
 	events     events.Events[Event]
-	metrics    *metrics
+	metrics    *metrics.Metrics
 	presence   presence
 	probes     prober
 	healBytes  atomic.Uint64
@@ -123,16 +125,16 @@ func New(cfg Config) (*Manager, error) {
 		ParityEvery: cfg.ParityEvery, ParityWhole: cfg.ParityWhole,
 	})
 	m.mu.rank.Start(cfg.Start.Position, cfg.Start.Batches)
-	m.events.Tell = cfg.OnEvent
+	m.events.Tell = m.told
 	m.transport = cfg.Transport
 	if err := m.open(); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
 	}
 	m.backend = &issued{Backend: cfg.Debug.Wrap("replicate", cfg.Backend), m: m}
 	m.managed = pg.NewManaged(m.backend, participation{m})
-	m.tracked = newTracked(m.managed, m.move)
-	m.group = pg.NewGroup(m.tracked)
 	m.metrics = newMetrics(m)
+	m.tracked = newTracked(m.managed, m.move, m.metrics)
+	m.group = pg.NewGroup(m.tracked)
 	return m, nil
 }
 
@@ -179,7 +181,7 @@ func (m *Manager) open() error {
 		Guard: m.guard, TLS: m.dataTLS, Network: m.cfg.Network, Timeouts: m.timeouts.ofReplica(),
 		Log: m.log, Sampled: m.sampled, OnKill: m.cfg.OnKill,
 		Beat: m.beat, Final: m.setFinal,
-		Admit: m.admit,
+		Admit: m.admit, Metrics: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.metrics.ServeHTTP(w, r) }),
 		Found: func(address string) { m.events.Emit(LighthouseFound{Address: address}) },
 		Lost:  func(cause error) { m.events.Emit(LighthouseLost{Cause: cause}) },
 	})

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -91,36 +90,6 @@ func TestKill(t *testing.T) {
 		}
 		if got := <-killed; got != "enough" {
 			t.Errorf("killed because of %q", got)
-		}
-	})
-}
-
-func TestMetrics(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		registry := prometheus.NewRegistry()
-		w.tune = func(c *Config) { c.Registry = registry }
-		a := w.trainer("a").start(5)
-		w.reaches(5, a)
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := make(map[string]float64)
-		for _, f := range families {
-			m := f.GetMetric()[0]
-			got[f.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
-		}
-		for name, want := range map[string]float64{"skerry_manager_step": 5, "skerry_manager_commits_total": 5,
-			"skerry_manager_joins_total": 1, "skerry_manager_participants": 1, "skerry_manager_discards_total": 0} {
-			if v, ok := got[name]; !ok || v != want {
-				t.Errorf("%s = %v, want %v", name, v, want)
-			}
-		}
-		a.stop()
-		if families, _ := registry.Gather(); len(families) != 0 {
-			t.Errorf("%d metrics left after Close", len(families))
 		}
 	})
 }

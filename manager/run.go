@@ -74,7 +74,7 @@ func (m *Manager) awaitRun(ctx context.Context) error {
 // closeParts releases what New took, in this order: the group, so that pending
 // collectives fail; the state's server; the metrics.
 func (m *Manager) closeParts() error {
-	m.metrics.unregister()
+	m.metrics.Close()
 	return errors.Join(m.tracked.Close(), m.transport.Close())
 }
 

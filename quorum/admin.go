@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -34,19 +35,29 @@ func (m *Machine) Leave(now time.Time, id ReplicaID, why string) {
 	if r == nil || r.lost {
 		return
 	}
+	defer func() {
+		if state, _ := m.jobState(now); state == JobFinished && !m.ended {
+			m.ended = true
+			m.event(EventFinished, "", "")
+		}
+	}()
 	said := "left"
 	if why != "" {
 		said += ": " + why
 	}
-	m.event(EventLeft, id, why)
+	gone := Cause{Kind: CauseLeft, Replica: id, Evidence: said, Reason: why}
+	if r.draining {
+		gone.Kind, gone.Reason = CauseDrained, cmp.Or(r.drainWhy, why)
+	}
+	m.tell(Event{Kind: EventLeft, ReplicaID: id, Text: why, Cause: gone})
 	m.unsuspect(r)
 	m.dropJoin(r)
 	r.session, r.broken, r.joined, r.left = false, false, false, true
-	r.lost, r.lostAt, r.lostWhy = true, now, said
+	r.lost, r.lostAt, r.gone = true, now, gone
 	m.flapped(now, r) // one that fails in good order again and again costs the others as much
 	// §3, Q7: its own word is enough. The others need no second witness, and no grace period.
 	if r.member {
-		m.memberLost(now, r, said)
+		m.memberLost(now, r, gone)
 	}
 	// §4.1, C7: the name is free from now on.
 	for _, newcomer := range m.otherIncarnations(id) {
@@ -78,7 +89,7 @@ func (m *Machine) Drain(now time.Time, id ReplicaID, reason string) error {
 	if err := m.ledger.ApplyDrain(id); err != nil {
 		return err
 	}
-	r.draining = true
+	r.draining, r.drainWhy = true, reason
 	m.event(EventDraining, id, reason)
 	m.notify(Notice{Kind: NoticeDrain, To: []ReplicaID{id}, Reason: reason})
 	// §5: a member goes with the next quorum, which is asked for now. Another one is let into
@@ -152,14 +163,14 @@ func (m *Machine) evict(now time.Time, r *replica, reason string) {
 	// Of one that was lost before the others were told then.
 	known := r.lost
 	r.evicted = true
-	r.lost, r.lostAt, r.lostWhy = true, now, "evicted: "+reason
+	r.lost, r.lostAt, r.gone = true, now, Cause{Kind: CauseEvicted, Replica: r.id, Evidence: "evicted: " + reason, Reason: reason}
 	// It is judged no more, and its peers are watched for it no more.
 	m.unsuspect(r)
 	m.dropJoin(r)
-	m.event(EventEvicted, r.id, reason)
+	m.tell(Event{Kind: EventEvicted, ReplicaID: r.id, Text: reason, Cause: r.gone})
 	m.notify(Notice{Kind: NoticeEvict, To: []ReplicaID{r.id}, Reason: reason})
 	if r.member && !known && m.client != KindTorchft { // torchft's members learn it as they join
-		m.memberLost(now, r, "was evicted: "+reason)
+		m.memberLost(now, r, r.gone)
 	}
 	for _, newcomer := range m.otherIncarnations(r.id) {
 		m.releaseFrom(now, newcomer)

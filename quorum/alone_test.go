@@ -54,8 +54,8 @@ func TestNothingFollowsAGoodbye(t *testing.T) {
 	if err := s.Join(s.now, skerryJoin("a", 2)); !errors.Is(err, quorum.ErrNoSession) {
 		t.Errorf("join after the goodbye: %v, want %v", err, quorum.ErrNoSession)
 	}
-	if r := s.Status(s.now).Replicas[0]; r.State != quorum.StateLost || r.Why != "left" {
-		t.Errorf("a is %s %q, want lost, for it left", r.State, r.Why)
+	if r := s.Status(s.now).Replicas[0]; r.State != quorum.StateLeft || r.Why != "left" {
+		t.Errorf("a is %s %q, want left", r.State, r.Why)
 	}
 	s.open("a")
 	if err := s.Beat(s.now, "a", quorum.Beat{Progress: 1}); err != nil {

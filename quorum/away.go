@@ -45,14 +45,14 @@ func (m *Machine) notesAway(now time.Time, r *replica, away bool) {
 	if !away {
 		// It may have moved in a beat that still said away, and now waits in the
 		// StartQuorum that joined: it stayed stuck, and was let into no quorum.
-		m.event(EventCleared, r.id, "its trainer moves again")
+		m.eventOf(EventCleared, r.id, Cause{Kind: CauseAway, Replica: r.id, Evidence: "its trainer moves again"})
 		m.progressed(now, r)
 		m.announceChange(now)
 		return
 	}
-	m.event(EventAway, r.id, awayWhy(now.Sub(r.progressAt)))
+	m.eventOf(EventAway, r.id, Cause{Kind: CauseAway, Replica: r.id, Evidence: awayWhy(now.Sub(r.progressAt))})
 	if r.member && r.beat.QuorumID == m.lastID() && !m.fallen {
-		m.fall(now, fmt.Sprintf("%s does not join the next quorum: its trainer does not move", r.id))
+		m.fall(now, Cause{Kind: CauseAway, Replica: r.id, Evidence: "does not join the next quorum: its trainer does not move"})
 		m.tellMembers()
 	}
 	m.reschedule()

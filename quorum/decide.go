@@ -138,7 +138,7 @@ func (m *Machine) decideSkerry(now time.Time) Decision {
 		// they count, or are refused.
 		return Decision{Reason: waitingFor(v, nil)}
 	case v.joined == 0:
-		return notYet(ReasonNobody, "%s", m.fellBy)
+		return notYet(ReasonNobody, "%s", m.fell.String())
 	}
 	// §4.4, §6: members that the lighthouse cannot tell of the quorum would be waited for
 	// in it, or be left out while they train.

@@ -35,10 +35,8 @@
 //
 // [Ledger] is the part that raft replicates; its Apply… methods are the FSM.
 //
-// Beside the Machine the shell asks [Turns] whether its process was descheduled, which
-// goes to Doubt; [JobRules] for the job's rules in force, and how often its sessions beat;
-// [Idle] whether the job is to be forgotten; and [MakeRoom] which of its jobs makes room
-// for another.
+// What the shell asks beside the Machine, about its own process and about many jobs, is in
+// package quorum/shell.
 //
 // # Files
 //
@@ -54,7 +52,6 @@
 //	a member              member*.go; ballot.go, tally.go, parity.go
 //	and tells             admin.go what operators want, status.go, event.go, names.go; crowd.go what
 //	                      thousands are told once
-//	for the shell         job_rules.go, beat_scale.go, turns.go, idle.go, make_room.go
 //	torchft's clients     torchft.go
 //
 // # What a member does with an answer

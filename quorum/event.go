@@ -52,6 +52,10 @@ const (
 	EventDoubted
 	EventAway
 	EventRefused
+	// A member that was to heal has committed; and the first commit after a change, with its Change.
+	EventHealed
+	EventResumed
+	EventFinished // the last member left, all in good order
 )
 
 // eventNames are by kind, in the order of the constants above.
@@ -61,6 +65,7 @@ var eventNames = [...]string{
 	"step settled", "last quorum restored", "draining", "evicted", "configured", "highest position fell",
 	"accused", "link kept apart", "forgotten", "committed digests differ",
 	"put on probation", "link holds again", "own sight doubted", "away", "refused",
+	"healed", "resumed", "finished",
 }
 
 // String is the event's name, in the past tense.
@@ -80,6 +85,8 @@ type Event struct {
 	ReplicaID ReplicaID // whom it is about; empty: the quorum
 	QuorumID  int64     // the last quorum's id at that time
 	Text      string
+	Cause     Cause   // of lost, left, evicted, stuck and fell
+	Change    *Change // of formed, and of resumed what it came to; nil of others
 }
 
 // String is "kind replica (quorum id): text".

@@ -125,7 +125,7 @@ func (m *Machine) formedText(kind windowKind, why Reason, q *Quorum) string {
 	text := why.String()
 	switch kind {
 	case windowFall:
-		text = m.fellBy + "; " + text
+		text = m.fell.String() + "; " + text
 	case windowAsk:
 		if m.wanted.reason != "" {
 			text = m.wanted.reason + "; " + text
@@ -237,7 +237,8 @@ func (m *Machine) standAgain(now time.Time, d Decision) {
 	if !d.fallen {
 		return
 	}
-	m.fallen, m.fellBy, m.fallenAt = false, "", time.Time{}
+	m.fallen, m.fell, m.fallenAt = false, Cause{}, time.Time{}
+	m.unsign()
 	m.announceLosses(now)
 }
 
@@ -247,11 +248,7 @@ func (m *Machine) announceLosses(now time.Time) {
 	for _, member := range m.last.Members {
 		// It died before this quorum began, and after it was decided.
 		if r := m.replicas[member.ReplicaID]; r != nil && (r.lost || r.evicted) {
-			why := "was lost: " + r.lostWhy
-			if r.evicted {
-				why = "was evicted"
-			}
-			m.memberLost(now, r, why)
+			m.memberLost(now, r, r.gone)
 		}
 	}
 }
@@ -267,7 +264,7 @@ func (m *Machine) overtaken(now time.Time, d Decision) {
 	for _, r := range m.order {
 		// consume has left its join, so it came later, and ends the quorum now.
 		if r.member && r.present() && r.join.Kind == JoinFall && !r.join.held && !m.repeats(r) {
-			m.fall(now, fmt.Sprintf("%s joined: its quorum fell", r.id))
+			m.fall(now, m.fallCause(r))
 		}
 	}
 	if !m.fallen || lossesTold {
@@ -331,6 +328,7 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 	m.budget.spend(now)
 	q, before := f.Quorum, m.last
 	rebuilt := before.ref().id != q.ID
+	change, signed := m.changeTo(now, &q), m.signed
 	// Q9: a link that held while its quorum stood is good. Kept, it would part its ends at
 	// their next break as if it were the second.
 	if rebuilt {
@@ -348,7 +346,8 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 			m.event(EventSettled, "", s.String())
 		}
 	}
-	m.event(EventFormed, "", fmt.Sprintf("round %d: %s", q.Round, q.Reason))
+	m.tell(Event{Kind: EventFormed, Text: fmt.Sprintf("round %d: %s", q.Round, q.Reason), Change: change})
+	m.changed, m.began = change, signed
 	// What was said of links and deaths was said of the groups of the quorum before: held
 	// against members in new groups it would put out two who train well.
 	if rebuilt {

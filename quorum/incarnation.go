@@ -145,7 +145,7 @@ func (m *Machine) supersede(now time.Time, r *replica) {
 	r.join.until, r.join.held = time.Time{}, false
 	for _, before := range m.predecessors(r) {
 		m.event(EventSuperseded, before.id, "by "+string(r.id))
-		m.lose(now, before, "superseded by "+string(r.id))
+		m.lose(now, before, Cause{Kind: CauseSuperseded, Evidence: "superseded by " + string(r.id)})
 		if m.client == KindSkerry {
 			// It may only have been stopped. From now on its beats and joins are refused
 			// (ErrNameInUse; transcript 03_restart).

@@ -305,11 +305,14 @@ func (m *Machine) arrived(now time.Time, r *replica) { m.arrivedAfter(now, r, ni
 // one is not pushed again.
 func (m *Machine) arrivedAfter(now time.Time, r *replica, before *waiting) {
 	w := r.join
+	if r.member && !m.repeats(r) {
+		m.sign(now.Add(-w.FellFor))
+	}
 	// §3.1: a member's fall ends the quorum, and what it knows goes to the others at once
 	// (C7). One that only lacks the last answer ends nothing: it gets that again.
 	if w.Kind == JoinFall {
 		if r.member && !m.repeats(r) {
-			m.fall(now, fmt.Sprintf("%s joined: its quorum fell", r.id))
+			m.fall(now, m.fallCause(r))
 		}
 		// What it knew has been told; a repeat has no other fact.
 		if before == nil || before.Kind != JoinFall || !sameFact(before.Fact, w.Fact) {
@@ -418,6 +421,7 @@ func (m *Machine) Withdraw(now time.Time, id ReplicaID, number uint64) {
 	if asked {
 		m.tellFallen(r) // §3.1: while its join waited it was told of no fall
 	}
+	m.unsign()
 	m.announceChange(now)
 	m.reschedule()
 }

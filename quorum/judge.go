@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -29,7 +30,7 @@ func (m *Machine) judge(now time.Time, r *replica) {
 	silence := now.Sub(r.seen)
 	if !m.witnessed(r) { // torchft's clients have no stream and no probe: silence alone counts
 		if silence >= m.config.HeartbeatTimeout {
-			m.lose(now, r, fmt.Sprintf("silent for %v", silence))
+			m.lose(now, r, Cause{Kind: CauseSilent, Evidence: fmt.Sprintf("silent for %v", silence)})
 		}
 		return
 	}
@@ -39,18 +40,21 @@ func (m *Machine) judge(now time.Time, r *replica) {
 	sight := r.broken || missed
 	switch {
 	case sight && len(r.accusers) > 0:
-		m.lose(now, r, m.evidence(r, missed)) // two independent witnesses
+		m.lose(now, r, m.lossOf(r, missed, "")) // two independent witnesses
 		return
 	case !now.Before(m.lostBy(r)) && !m.doubted(r):
 		// Nothing has spoken for it. While most are silent together it is the lighthouse's
 		// sight that is in doubt, and that alone makes none lost.
-		m.lose(now, r, m.evidence(r, missed)+", grace is over")
+		m.lose(now, r, m.lossOf(r, missed, ", grace is over"))
 		return
 	case (sight || len(r.accusers) > 0) && !r.suspect:
 		// One witness: it stays live, and is asked, as are peers of its (§6).
 		r.suspect, r.since = true, now
 		m.suspects = insertReplica(m.suspects, r)
 		m.event(EventSuspect, r.id, m.evidence(r, missed))
+		if r.member {
+			m.sign(now)
+		}
 		m.sendProbe(r)
 	}
 	m.judgeProgress(now, r)
@@ -103,6 +107,18 @@ func (m *Machine) evidence(r *replica, missed bool) string {
 	return s
 }
 
+// lossOf is the cause of a loss, as evidence tells it: where peers accuse it, that is by its links.
+func (m *Machine) lossOf(r *replica, missed bool, how string) Cause {
+	c := Cause{Kind: CauseSilent, Witnesses: slices.Clone(r.accusers), Evidence: m.evidence(r, missed) + how}
+	switch {
+	case len(r.accusers) > 0:
+		c.Kind = CauseLink
+	case r.broken:
+		c.Kind = CauseStream
+	}
+	return c
+}
+
 // deadline is when judge or forgettable may next find something new.
 func (m *Machine) deadline(r *replica) time.Time {
 	if r.lost {
@@ -138,19 +154,20 @@ func (m *Machine) forgettable(now time.Time, r *replica) bool {
 
 // lose makes a replica known dead (Q7). All other members are told at once, and the
 // quorum falls if it was one of them.
-func (m *Machine) lose(now time.Time, r *replica, why string) {
+func (m *Machine) lose(now time.Time, r *replica, why Cause) {
 	m.unsuspect(r)
 	if !r.session && m.client == KindSkerry {
 		m.dropJoin(r) // it joins again when it comes back; over an open stream it need not
 		r.joined = false
 	}
-	r.lost, r.lostAt, r.lostWhy = true, now, why
-	m.event(EventLost, r.id, why)
+	why.Replica = r.id
+	r.lost, r.lostAt, r.gone = true, now, why
+	m.eventOf(EventLost, r.id, why)
 	// L1: was it let in only a moment ago, once more?
 	m.flapped(now, r)
 	// Of an eviction evict has told. torchft's members learn it as they join.
 	if r.member && !r.evicted && m.client != KindTorchft {
-		m.memberLost(now, r, "was lost: "+why)
+		m.memberLost(now, r, why)
 	}
 	// §4.1, C7: who waits for this name's place need not wait for a time any more.
 	for _, newcomer := range m.otherIncarnations(r.id) {
@@ -162,11 +179,11 @@ func (m *Machine) lose(now time.Time, r *replica, why string) {
 // quorum (§3): for this quorum that is for good, though it may come back as a joiner. They
 // break its group and join at once: a link to a host that lost its power would keep them in
 // an op until a deadline (C7).
-func (m *Machine) memberLost(now time.Time, r *replica, why string) {
+func (m *Machine) memberLost(now time.Time, r *replica, why Cause) {
 	if !m.lostEnough() {
 		m.notify(Notice{
-			Kind: NoticeLost, To: m.others(r.id), QuorumID: m.lastID(), About: r.id, Reason: why,
+			Kind: NoticeLost, To: m.others(r.id), QuorumID: m.lastID(), About: r.id, Reason: why.text(),
 		})
 	}
-	m.fall(now, string(r.id)+" "+why)
+	m.fall(now, why)
 }

@@ -40,8 +40,12 @@ type Machine struct {
 	// Its end, and what its members were told of a change (§3).
 	fallen   bool      // the last quorum fell: a member joined with fall, or is lost
 	fallenAt time.Time // from when the join timeout counts (§4.4); zero while it stands
-	fellBy   string    // why, for people
+	fell     Cause     // why; that of a member's death, if one explains it
 	change   string    // a change that no joiner stands for: a drain, new rules
+	signed   time.Time // the first sign of its end, or of an ask for another one; zero: none
+	changed  *Change   // what it changed as it was formed; nil once a member committed in it
+	began    time.Time // the first sign of that
+	ended    bool      // that all its members left was told
 	wanted   wanted    // what members were told of that, or of a joiner
 	joiners  uint64    // joins from outside the last quorum so far: rises with each
 	// What is remembered of links, names, and quorums that came to nothing (§6, §6a).
@@ -102,8 +106,9 @@ func New(now time.Time, c Config, l Ledger) *Machine {
 	// quorum with it.
 	for _, id := range l.Evicted {
 		if r := m.replicas[id]; r != nil {
-			r.evicted, r.lost, r.lostAt, r.lostWhy = true, true, now, "evicted"
-			m.fall(now, string(id)+" was evicted")
+			r.evicted, r.lost, r.lostAt = true, true, now
+			r.gone = Cause{Kind: CauseEvicted, Replica: id, Evidence: "evicted"}
+			m.fall(now, r.gone)
 		}
 	}
 	m.reschedule()
@@ -253,23 +258,25 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 		if !r.member {
 			r.admitted = now
 		}
-		r.member, r.stale = false, false
+		r.member, r.stale, r.heals = false, false, false
 	}
 	// Before the members are noted: notePosition asks in which quorum they committed.
 	m.last, m.formed = q, now
-	for _, member := range q.Members {
+	plan := planHeals(q)
+	for rank, member := range q.Members {
 		r, err := m.recordOf(now, member.ReplicaID)
 		if err != nil {
 			// MaxKnown is above MaxMembers plus the sessions that any server can
 			// hold; a member that does not fit is as good as lost.
 			continue
 		}
-		r.member = true
+		r.member, r.heals = true, plan.heals(rank)
 		m.notePosition(r, member.Position)
 	}
 	m.ledger.HighestID = max(m.ledger.HighestID, q.ID)
 	// A new quorum stands, and its members have been told of no change.
-	m.fallen, m.fellBy, m.fallenAt = false, "", time.Time{}
+	m.fallen, m.fell, m.fallenAt = false, Cause{}, time.Time{}
+	m.signed, m.changed, m.began, m.ended = time.Time{}, nil, time.Time{}, false
 	m.wanted = wanted{}
 	m.accused, m.told = nil, announced{}
 	m.absent = 0
@@ -290,6 +297,7 @@ func (m *Machine) notePosition(r *replica, p Position) {
 	// §6a: it committed there with others, which speaks for it.
 	if m.last != nil && p.QuorumID == m.last.ID {
 		m.noteCommit(r)
+		m.tellCommit(r)
 	}
 	// C4: kept beside the replicas, for it is to be said from what the position fell when all
 	// of its holders are gone.
@@ -307,14 +315,19 @@ func (m *Machine) lastID() int64 {
 }
 
 // fall ends the last quorum (§3): its window is open from now. A quorum falls once, and the
-// first reason stays: later ones are mostly its consequences.
-func (m *Machine) fall(now time.Time, why string) {
+// first cause stays, for later ones are mostly its consequences; but that a member is gone
+// says more than what another one saw of it first.
+func (m *Machine) fall(now time.Time, why Cause) {
+	if r := m.replicas[why.Replica]; m.fallen && (m.fell.Kind == CauseFailed || m.fell.Kind == CauseAccused) && r != nil && (r.lost || r.stuck) {
+		m.fell = why
+	}
 	if m.last == nil || m.fallen {
 		return
 	}
-	m.fallen, m.fallenAt, m.fellBy = true, now, why
+	m.fallen, m.fallenAt, m.fell = true, now, why
+	m.sign(now)
 	m.reschedule() // who is idle in an open window may be stuck
-	m.event(EventFell, "", why)
+	m.eventOf(EventFell, "", why)
 	for _, member := range m.last.Members {
 		// A member that has not taken this answer ignores notices about it; it is told separately.
 		if r := m.replicas[member.ReplicaID]; r != nil && !r.lost && r.session && r.stale {
@@ -325,10 +338,24 @@ func (m *Machine) fall(now time.Time, why string) {
 
 // event tells what happened in the quorum that is the last one now.
 func (m *Machine) event(kind EventKind, id ReplicaID, text string) {
+	m.tell(Event{Kind: kind, ReplicaID: id, Text: text})
+}
+
+// eventOf is event for what has a cause, which is its text.
+func (m *Machine) eventOf(kind EventKind, id ReplicaID, c Cause) {
+	text := c.String()
+	if id == c.Replica {
+		text = c.Evidence // the event names the replica
+	}
+	m.tell(Event{Kind: kind, ReplicaID: id, Text: text, Cause: c})
+}
+
+func (m *Machine) tell(e Event) {
+	e.QuorumID = m.lastID()
 	if len(m.events) >= maxEvents {
 		m.events = slices.Clone(m.events[maxEvents/2:]) // nobody reads them: keep the newer half
 	}
-	m.events = append(m.events, Event{Kind: kind, ReplicaID: id, QuorumID: m.lastID(), Text: text})
+	m.events = append(m.events, e)
 }
 
 // notify pushes a notice to those of its receivers that have a session by then: the shell drops

@@ -30,6 +30,7 @@ type replica struct {
 	born     time.Time // when it was first heard of
 	member   bool      // of the last quorum
 	admitted time.Time // since when it has been one
+	heals    bool      // it was to heal as the last quorum was formed, and has not committed in it
 	session  bool      // a stream is open
 	broken   bool      // the stream broke, alone: one witness
 	left     bool      // said goodbye on its present stream
@@ -39,6 +40,7 @@ type replica struct {
 	called   int64       // the quorum that it was told has fallen, before it joined: see callCopiers
 	wants    time.Time   // since when it has wanted to be in a quorum, whether its join waits just now or not; zero: it has been answered
 	draining bool
+	drainWhy string // why, in its operator's words
 	evicted  bool
 	replaced ReplicaID // the incarnation that took its place
 
@@ -66,7 +68,7 @@ type replica struct {
 	vouched  bool        // that progress cleared it: only the lighthouse cannot see it
 	lost     bool        // known dead
 	lostAt   time.Time   //
-	lostWhy  string      //
+	gone     Cause       // why it is lost
 	join     *waiting    // nil: has not joined
 	number   uint64      // the highest join number seen
 	answered uint64      // the highest join number answered on its present stream; 0: none

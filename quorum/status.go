@@ -12,10 +12,12 @@ type Status struct {
 	Job        string
 	Client     ClientKind
 	Config     Config
-	HighestID  int64         // the next new id is above it (Q1)
-	Last       *Quorum       // nil: there was none
-	Stands     bool          // the last quorum stands
-	FellBy     string        // why it fell, if it did
+	HighestID  int64   // the next new id is above it (Q1)
+	Last       *Quorum // nil: there was none
+	Stands     bool    // the last quorum stands
+	State      JobState
+	Since      time.Duration // for how long the state has been so, as far as this leader knows
+	Fell       Cause         // why the last quorum fell; of no kind: it stands
 	Wanted     string        // why members were told that a change is wanted
 	StepTime   time.Duration // the median of late; 0: not known yet
 	StuckAfter time.Duration // in force: at least ten of these; 0: never
@@ -23,6 +25,21 @@ type Status struct {
 	Reason     Reason // why the next quorum can be formed, or why not yet
 	Replicas   []ReplicaStatus
 }
+
+// JobState is a job's state in one word.
+type JobState string
+
+// The states of a job.
+const (
+	JobTraining  JobState = "training"  // its quorum stands
+	JobReforming JobState = "reforming" // its quorum fell, and the join timeout has not passed
+	JobWaiting   JobState = "waiting"   // replicas are here, and no quorum: Reason says why
+	JobFinished  JobState = "finished"  // all members of the last quorum went in good order, and none is here
+	JobIdle      JobState = "idle"      // no replica is here
+)
+
+// InUse says that a replica is there that is not known to be gone.
+func (s JobState) InUse() bool { return s != JobFinished && s != JobIdle }
 
 // ReplicaState is a replica's state in one word.
 type ReplicaState string
@@ -32,6 +49,8 @@ type ReplicaState string
 const (
 	StateEvicted   ReplicaState = "evicted"
 	StateLost      ReplicaState = "lost"
+	StateDrained   ReplicaState = "drained" // it was told to go, and went
+	StateLeft      ReplicaState = "left"    // it went by its own word
 	StateStuck     ReplicaState = "stuck"
 	StateAway      ReplicaState = "away"
 	StateDraining  ReplicaState = "draining"
@@ -41,7 +60,8 @@ const (
 	StateRefused   ReplicaState = "refused"      // joined, and is not let in yet: it broke quorum after quorum
 	StateHeld      ReplicaState = "held"         // waits for an older incarnation to fall silent
 	StateJoined    ReplicaState = "joined"
-	StateLive      ReplicaState = "live" // member of the last quorum, or has joined in this session
+	StateHealing   ReplicaState = "healing" // a member, and has not committed since it was to heal
+	StateLive      ReplicaState = "live"    // member of the last quorum, or has joined in this session
 	StateHeard     ReplicaState = "heard"
 )
 
@@ -50,6 +70,7 @@ type ReplicaStatus struct {
 	ReplicaID   ReplicaID
 	State       ReplicaState
 	Why         string // of suspect, lost, stuck, away, kept apart, refused and on probation
+	Gone        Cause  // of lost, left, drained and evicted; of no kind: it is not gone
 	Member      bool   // of the last quorum, whether that stands or not
 	Participant bool   // in the last quorum: its gradients count
 	Session     bool   // its stream is open; of torchft's clients never
@@ -72,12 +93,13 @@ func (m *Machine) Status(now time.Time) Status {
 	d := m.Decide(now)
 	s := Status{
 		Cluster: m.ledger.Cluster, Job: m.ledger.Job, Client: m.client, Config: m.config,
-		HighestID: m.ledger.HighestID, Last: m.last, Stands: m.last != nil && !m.fallen, FellBy: m.fellBy,
+		HighestID: m.ledger.HighestID, Last: m.last, Stands: m.last != nil && !m.fallen, Fell: m.fell,
 		Ready: d.Ready, Reason: d.Reason, StepTime: m.pace.middle, StuckAfter: m.stuckAfter(),
 	}
 	if m.wanted.pushed {
 		s.Wanted = m.wanted.reason
 	}
+	s.State, s.Since = m.jobState(now)
 	// One plan for all: made anew for each member it would be n times n.
 	var plan healPlan
 	if m.last != nil {
@@ -90,20 +112,40 @@ func (m *Machine) Status(now time.Time) Status {
 	return s
 }
 
+// jobState is what a job does, and since when. Pages that show a job which has ended as one that
+// failed are not looked at when one does.
+func (m *Machine) jobState(now time.Time) (JobState, time.Duration) {
+	here, orderly, last := false, m.last != nil, time.Time{}
+	for _, r := range m.order {
+		here = here || !r.lost && !r.evicted
+		orderly = orderly && (!r.member || r.gone.Kind.Orderly())
+		last = later(last, r.lostAt)
+	}
+	switch {
+	case !here && orderly:
+		return JobFinished, now.Sub(last)
+	case !here:
+		return JobIdle, now.Sub(later(last, m.opened))
+	case m.last == nil:
+		return JobWaiting, now.Sub(m.opened)
+	case !m.fallen:
+		return JobTraining, now.Sub(m.formed)
+	case now.Sub(m.fallenAt) < m.config.JoinTimeout:
+		return JobReforming, now.Sub(m.fallenAt)
+	}
+	return JobWaiting, now.Sub(m.fallenAt)
+}
+
 func (m *Machine) replicaStatus(now time.Time, r *replica, plan healPlan) ReplicaStatus {
 	s := ReplicaStatus{
 		ReplicaID: r.id, State: m.state(r), Member: r.member, Session: r.session, JoinNumber: r.number,
 		Silence: now.Sub(r.seen), Idle: now.Sub(r.progressAt), Position: r.position, Beat: r.beat,
 	}
 	switch s.State {
-	case StateLost:
-		s.Why = r.lostWhy
-	case StateStuck:
-		s.Why = r.stuckWhy
-	case StateAway:
-		s.Why = awayWhy(now.Sub(r.progressAt))
-	case StateApart:
-		s.Why = m.cutOff(now, r).text()
+	case StateEvicted, StateLost, StateDrained, StateLeft:
+		s.Why, s.Gone = r.gone.Evidence, r.gone
+	case StateStuck, StateAway, StateApart:
+		s.Why = m.causeOf(r).Evidence
 	case StateRefused:
 		f := m.refusalOf(r.id)
 		s.Why = fmt.Sprintf("%s; not let in for another %v", f.why, f.until.Sub(now))
@@ -141,6 +183,10 @@ func (m *Machine) state(r *replica) ReplicaState {
 	// as evicted, and an operator would wait for it to come back.
 	case r.evicted:
 		return StateEvicted
+	case r.lost && r.gone.Kind == CauseDrained:
+		return StateDrained
+	case r.lost && r.gone.Kind == CauseLeft:
+		return StateLeft
 	case r.lost:
 		return StateLost
 	// L3: it may be away as well. An away one is waited for where it alone knows something
@@ -170,6 +216,8 @@ func (m *Machine) state(r *replica) ReplicaState {
 		return StateJoined
 	// A member that trains; or one that has joined in this session, and has no join waiting: it
 	// took that back, or a later quorum left it out (§1).
+	case r.live() && r.heals:
+		return StateHealing
 	case r.live():
 		return StateLive
 	}

@@ -109,8 +109,8 @@ func (m *Machine) judgeOutside(now time.Time) {
 	if at := m.outsideAt(); at.IsZero() || now.Before(at) {
 		return
 	}
-	m.fall(now, fmt.Sprintf("no member has moved for %v, and a replica waits to join",
-		outsideFactor*m.stuckAfter()))
+	m.fall(now, Cause{Kind: CauseStuck, Evidence: fmt.Sprintf("no member has moved for %v, and a replica waits to join",
+		outsideFactor*m.stuckAfter())})
 	m.tellMembers()
 }
 
@@ -135,7 +135,7 @@ func (m *Machine) judgeProgress(now time.Time, r *replica) {
 	if m.last != nil && !m.fallen && r.member {
 		r.stuckWhy += fmt.Sprintf(", %s waits for it", m.waits.by)
 	}
-	m.event(EventStuck, r.id, r.stuckWhy)
+	m.eventOf(EventStuck, r.id, Cause{Kind: CauseStuck, Replica: r.id, Evidence: r.stuckWhy})
 	switch {
 	case m.config.EvictStuck && (r.member || r.joined) && r.waitsAt.IsZero():
 		// None that waits: it waits for another one that hangs. (EvictStuck put out the
@@ -143,7 +143,7 @@ func (m *Machine) judgeProgress(now time.Time, r *replica) {
 		m.evict(now, r, "stuck")
 	case r.member && !m.fallen:
 		// It is told too: a trainer that wakes up later would go on in a quorum without others.
-		m.memberLost(now, r, "is stuck: "+r.stuckWhy)
+		m.memberLost(now, r, Cause{Kind: CauseStuck, Replica: r.id, Evidence: r.stuckWhy})
 		m.tellFallen(r)
 	}
 }

@@ -140,6 +140,11 @@ type Join struct {
 	// the last answer was lost on its way to it (§4.3); and restores a lost ledger.
 	Last        *LastAnswer
 	Accusations []Accusation
+
+	// Why a join of kind JoinFall fell, in the words of its rank, for people; and how long ago
+	// it found that out.
+	Why     string
+	FellFor time.Duration
 }
 
 // Accusation is one witness's word against a member of its quorum. Only first

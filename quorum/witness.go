@@ -214,7 +214,7 @@ func (m *Machine) alive(now time.Time, r *replica) (back bool) {
 	m.beforeHearing(now, r)
 	r.seen, r.replaced, back = now, "", r.lost
 	if back {
-		r.lost, r.lostWhy = false, ""
+		r.lost, r.gone = false, Cause{}
 		// What it did meanwhile is unknown. (One that was cut off for longer than StuckAfter would be stuck
 		// in the moment in which it comes back, and then wait for an answer that a stuck one never gets.)
 		r.progressAt = now
@@ -266,9 +266,9 @@ func (m *Machine) tellFallen(r *replica) {
 	// Both of the quorums in which it may be, for which one it has the lighthouse cannot see.
 	case r.member && m.fallen:
 		if r.ran != 0 && r.ran != m.last.ID {
-			tell(r.ran, m.fellBy) // it may stand there, for its answer was lost
+			tell(r.ran, m.fell.String()) // it may stand there, for its answer was lost
 		}
-		tell(m.last.ID, m.fellBy) // or the answer is on its way, before this
+		tell(m.last.ID, m.fell.String()) // or the answer is on its way, before this
 	// Execution 7 of §10: the job went on without it.
 	case !r.member && r.ran != 0:
 		tell(r.ran, fmt.Sprintf("quorum %d followed without it", m.last.ID))
@@ -279,6 +279,7 @@ func (m *Machine) tellFallen(r *replica) {
 func (m *Machine) clear(r *replica, why string) {
 	m.event(EventCleared, r.id, why)
 	m.unsuspect(r)
+	m.unsign()
 }
 
 // unsuspect forgets what was held against a replica, and whom was asked about it.

@@ -19,6 +19,18 @@ var ErrPlain = errors.New("the client does not speak TLS, and this port speaks n
 // certificate: look at TLSState, call by call. On an error, a *ValidityError for a
 // certificate that does not hold now, the caller closes conn. A client that speaks plain HTTP/1 gets an answer that says so.
 func (g *Guard) Secure(ctx context.Context, conn net.Conn, timeout time.Duration) (Secured, error) {
+	return g.secure(ctx, conn, timeout, g.TLS.ServerOptional, g.Adopt.Lenient())
+}
+
+// SecureKnown is Secure for a server that takes no client without a certificate, if
+// certificates are asked for (see Server), and none without TLS.
+func (g *Guard) SecureKnown(ctx context.Context, conn net.Conn, timeout time.Duration) (Secured, error) {
+	return g.secure(ctx, conn, timeout, g.Server, false)
+}
+
+func (g *Guard) secure(
+	ctx context.Context, conn net.Conn, timeout time.Duration, config func() *tls.Config, plain bool,
+) (Secured, error) {
 	if !g.Serves() {
 		return handshaken{Conn: conn}, nil
 	}
@@ -31,13 +43,16 @@ func (g *Guard) Secure(ctx context.Context, conn net.Conn, timeout time.Duration
 	switch {
 	case err != nil:
 		return nil, err
-	case opening != OpensTLS && g.Adopt.Lenient():
+	case opening != OpensTLS && plain:
 		return handshaken{Conn: begun}, conn.SetDeadline(time.Time{})
 	case opening != OpensTLS:
 		_, _ = conn.Write([]byte(plainAnswer)) // it is told if it listens
+		// A close with bytes unread is a reset, which may take the answer back.
+		_ = conn.SetReadDeadline(time.Now().Add(plainLinger))
+		_, _ = conn.Read(make([]byte, 4<<10))
 		return nil, ErrPlain
 	}
-	secured := tls.Server(begun, g.TLS.ServerOptional())
+	secured := tls.Server(begun, config())
 	if err := secured.HandshakeContext(ctx); err != nil {
 		return nil, Explain(err, g.TLS.CAs())
 	}
@@ -47,6 +62,9 @@ func (g *Guard) Secure(ctx context.Context, conn net.Conn, timeout time.Duration
 	state := secured.ConnectionState()
 	return handshaken{secured, &state}, nil
 }
+
+// plainLinger is for the rest of a plain request, which is there already or soon.
+const plainLinger = 100 * time.Millisecond
 
 const plainAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n" +
 	"this port speaks TLS: use https://\n"

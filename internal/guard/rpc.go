@@ -300,33 +300,6 @@ func (c clientCredentials) ClientHandshake(ctx context.Context, authority string
 
 func (c clientCredentials) Clone() credentials.TransportCredentials { return c }
 
-// ServerCredentials are those of a gRPC server whose clients are looked at call by
-// call; see CheckPeer. Without certificates they secure nothing. refused is told of
-// each handshake that failed, from the goroutine of its connection.
-func (g *Guard) ServerCredentials(refused func(remote net.Addr, err error)) credentials.TransportCredentials {
-	if !g.Serves() {
-		return insecure.NewCredentials()
-	}
-	return serverCredentials{credentials.NewTLS(g.Server()), g.TLS, refused}
-}
-
-type serverCredentials struct {
-	credentials.TransportCredentials
-	identity *Identity
-	refused  func(remote net.Addr, err error)
-}
-
-func (c serverCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	secured, info, err := c.TransportCredentials.ServerHandshake(conn)
-	if err != nil {
-		err = Explain(err, c.identity.CAs())
-		c.refused(conn.RemoteAddr(), err)
-	}
-	return secured, info, err
-}
-
-func (c serverCredentials) Clone() credentials.TransportCredentials { return c }
-
 // Secured is a connection whose TLS handshake is behind it.
 type Secured interface {
 	net.Conn

@@ -7,6 +7,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/sim/checker"
 	"github.com/skerry-ft/skerry/internal/sim/raft"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/shell"
 )
 
 // errTimeout is what a command can end with; it may still take effect.
@@ -30,7 +31,7 @@ type leadership struct {
 	wishes   []command                        // of operators, that wait for what is being written
 	busy     bool                             // a command or a check of leadership is under way
 	over     bool
-	turns    quorum.Turns
+	turns    shell.Turns
 	forms    int // in this turn
 	timer    int // only the newest wake-up counts
 	book     *checker.Book
@@ -55,7 +56,7 @@ func (r *leadership) restart() {
 		f(&l)
 	}
 	now := r.s.clock()
-	r.turns = quorum.NewTurns(now)
+	r.turns = shell.NewTurns(now)
 	r.began = r.w.now
 	born := now
 	if r.w.mutant.presumesNobody {

@@ -96,6 +96,9 @@ func TestImportsAndPurity(t *testing.T) {
 			"purity: a channel send", "purity: a channel receive", "purity: a select", "purity: time.Now",
 			"purity: time.Since", "goleak: package quorum",
 		}},
+		{"an impure package below it", map[string]string{
+			"quorum/shell/a.go": doc("shell") + `import (_ "github.com/skerry-ft/skerry/quorum"; "time"); var now = time.Now()`,
+		}, []string{"purity: time.Now"}},
 		{"a pure quorum, and its tests", map[string]string{
 			"quorum/a.go":      "package quorum\n" + `import "time"; func f(t time.Time) time.Time { return t.Add(time.Second) }`,
 			"quorum/a_test.go": "package quorum\n" + `import ("sync"; "time"); var mu sync.Mutex; var now = time.Now()`,

@@ -8,7 +8,9 @@ package tidy
 //
 // The packages of openToAll are open to all but quorum.
 var mayImport = map[string][]string{
-	"quorum": {},
+	"quorum":       {},
+	"quorum/shell": {"quorum"},
+	"quorum/story": {"quorum"},
 
 	"store":           {"internal/burst", "internal/perhost", "internal/proof"},
 	"store/storetest": {"store"},
@@ -56,12 +58,16 @@ var mayImport = map[string][]string{
 	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
 	"checkpoint/durable/s3":          {"checkpoint", "checkpoint/durable"},
 
-	"lighthouse": {"quorum", "lighthouse/cluster", "internal/wire/...", "internal/guard", "internal/perhost", "lighthouse/internal/..."},
+	"lighthouse": {"quorum", "quorum/shell", "lighthouse/api", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost", "internal/split"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
+	"lighthouse/api":           {},
 	"lighthouse/internal/page": {},
+	"lighthouse/internal/web":  {"quorum", "lighthouse/api", "lighthouse/internal/page", "internal/wire", "internal/guard"},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
+
+	"lighthouse/internal/metrics": {"quorum", "internal/wire/..."},
 
 	"lighthouse/cluster":                  {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
 	"lighthouse/cluster/internal/datadir": {"internal/wire"},
@@ -70,8 +76,9 @@ var mayImport = map[string][]string{
 	"manager/internal/final":   {},
 	"manager/internal/tasks":   {},
 	"manager/internal/events":  {},
+	"manager/internal/metrics": {},
 	"manager/internal/session": {"quorum", "internal/wire/...", "manager/internal/final"},
-	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "manager/internal/final", "manager/internal/session"},
+	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "internal/split", "manager/internal/final", "manager/internal/session"},
 	"manager/internal/listen":  {"quorum", "store", "internal/guard", "manager/internal/session"},
 	"manager/internal/state":   {"quorum", "checkpoint", "checkpoint/safetensors", "tensor"},
 
@@ -88,10 +95,11 @@ var mayImport = map[string][]string{
 	"train/localsgd":     {"pg", "dist/quant", "checkpoint", "tensor"},
 
 	"internal/wire":      {"quorum", "internal/printable"},
-	"internal/sim":       {"quorum", "internal/sim/..."},
+	"internal/sim":       {"quorum", "quorum/shell", "internal/sim/..."},
 	"internal/burst":     {},
 	"internal/guard":     {"internal/burst", "internal/perhost", "internal/printable", "internal/proof"},
 	"internal/perhost":   {},
+	"internal/split":     {"internal/guard"},
 	"internal/proof":     {},
 	"internal/supply":    {},
 	"internal/tidy":      {},
@@ -175,7 +183,7 @@ var openToAll = []string{"internal/logkey", "internal/invariant", "internal/neta
 // Purity of quorum/.
 const pureDir = "quorum"
 
-// pureImports are all that quorum/ needs.
+// pureImports are all that quorum/, and what is below it, needs beside ours.
 var pureImports = map[string]bool{
 	"cmp": true, "errors": true, "fmt": true, "slices": true, "strings": true, "time": true,
 }

@@ -224,8 +224,19 @@ func (l *Ledger) Confirm(term uint64, job string, q quorum.Quorum) error {
 // leads says whether this server leads, as far as its raft knows.
 func (l *Ledger) leads() bool { return l.raft.State() == raft.Leader }
 
-// LastIndex is the index of the last entry of this server's log.
-func (l *Ledger) LastIndex() uint64 { return l.raft.LastIndex() }
+// Progress is where this server is in the raft log.
+type Progress struct {
+	LastIndex, CommitIndex, AppliedIndex, Term uint64
+
+	Contact time.Time // when the leader was last heard; zero: never
+	Leads   bool
+}
+
+// Progress returns where this server is.
+func (l *Ledger) Progress() Progress {
+	r := l.raft
+	return Progress{r.LastIndex(), r.CommitIndex(), r.AppliedIndex(), r.CurrentTerm(), r.LastContact(), l.leads()}
+}
 
 // Cluster returns the cluster's id, "" before its first leader gave it one.
 func (l *Ledger) Cluster() string { return l.state.cluster() }

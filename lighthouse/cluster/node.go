@@ -131,7 +131,7 @@ func (n *Node) present() wire.Server {
 	n.mu.Unlock()
 	if l != nil {
 		_, leader := l.raft.LeaderWithID()
-		s.LastIndex, s.Working = l.LastIndex(), leader != ""
+		s.LastIndex, s.Working = l.raft.LastIndex(), leader != ""
 	}
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/internal/split"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 )
@@ -43,10 +44,13 @@ func scheme(g *guard.Guard) string {
 	return schemePlain
 }
 
-// serve makes the RPC server, and bounds what its clients may take.
+// serve makes the RPC server and what answers scrapes on the same port, and bounds what
+// their clients may take.
 func (r *Replica) serve() {
 	r.warnUnguarded(r.listener.Addr())
 	r.listener = r.limitConns(r.listener)
+	r.port = split.New(split.Config{Listener: r.listener, Timeout: greetTimeout, Secure: r.secured, Log: r.cfg.Log})
+	r.web = r.newWeb()
 	intake := r.newIntake()
 	r.rpc = grpc.NewServer(r.serverOptions(intake)...)
 	skerrypb.RegisterManagerServer(intake.Registrar(r.rpc), &rpcServer{server: r.server, kill: r.cfg.OnKill})
@@ -68,10 +72,16 @@ func (r *Replica) serverOptions(intake *guard.Intake) []grpc.ServerOption {
 		grpc.WaitForHandlers(true),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(greetTimeout))
-	secured := r.cfg.Guard.ServerCredentials(func(remote net.Addr, err error) {
-		r.cfg.Sampled.WithLevel(guard.RefusedLevel(err)).Err(err).Stringer(logkey.Peer, remote).Msg("connection not secured")
-	})
-	return slices.Concat(options, guard.Checked(r.allowed), intake.ServerOptions(secured))
+	return slices.Concat(options, guard.Checked(r.allowed), intake.ServerOptions(guard.Accepted()))
+}
+
+// secured makes the TLS handshake of a new connection, if there is TLS.
+func (r *Replica) secured(conn net.Conn) (guard.Secured, error) {
+	secured, err := r.cfg.Guard.SecureKnown(context.Background(), conn, greetTimeout)
+	if err != nil {
+		r.cfg.Sampled.WithLevel(guard.RefusedLevel(err)).Err(err).Stringer(logkey.Peer, conn.RemoteAddr()).Msg("connection not secured")
+	}
+	return secured, err
 }
 
 // newIntake bounds what the manager server takes in.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/split"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/manager/internal/session"
@@ -36,6 +38,7 @@ type Config struct {
 	Timeouts          Timeouts
 	Log, Sampled      zerolog.Logger      // Sampled takes the lines that strangers cause
 	OnKill            func(reason string) // nil: kills are refused
+	Metrics           http.Handler        // answers GET /metrics
 
 	Beat  func() quorum.Beat         // without Away
 	Admit func(*quorum.Quorum) error // before the ranks get it; an error ends the replica
@@ -56,7 +59,9 @@ type Replica struct {
 	cfg      Config
 	store    *store.Server
 	listener net.Listener
+	port     *split.Splitter // of the listener: rpc's half, and web's
 	rpc      *grpc.Server
+	web      *http.Server
 	server   *server
 	session  *session.Session
 	address  string // URL of the manager server
@@ -171,7 +176,9 @@ func (r *Replica) Run(ctx context.Context) error {
 		}
 	}
 	wg.Go(func() { fatal("serve the replica's store", r.store.Run(ctx)) })
-	wg.Go(func() { fatal("serve the replica's ranks", r.rpc.Serve(r.listener)) })
+	wg.Go(func() { fatal("serve the replica's ranks", r.rpc.Serve(r.port.GRPC())) })
+	wg.Go(func() { fatal("serve the replica's metrics", r.web.Serve(r.port.HTTP())) })
+	wg.Go(r.port.Run)
 	wg.Go(func() { fatal("join for the replica", r.server.run(ctx)) })
 	inSession, leave := context.WithCancel(ctx)
 	defer leave()
@@ -190,7 +197,9 @@ func (r *Replica) Run(ctx context.Context) error {
 	wg.Go(func() { r.watchContact(ctx) })
 	wg.Go(func() { r.server.pingWhenUnanswered(ctx) })
 	<-ctx.Done()
-	r.rpc.Stop() // which ends the ranks' streams, too
+	r.rpc.Stop()       // which ends the ranks' streams, too
+	_ = r.web.Close()  // scrapes are cut, and come again
+	_ = r.port.Close() // the listener is closed: its error changes nothing
 	wg.Wait()
 	return context.Cause(ctx)
 }

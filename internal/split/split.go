@@ -1,4 +1,10 @@
-package lighthouse
+// Package split shares one port between gRPC and HTTP/1: a program has one address, for
+// calls as for a browser or a scraper.
+//
+// It makes each connection's handshake, if there is one, and looks at as many of its first
+// bytes as tell the protocol. Nothing that a connection says, or does not say, holds up
+// another. Run has waited for its goroutines when it returns.
+package split
 
 import (
 	"bufio"
@@ -26,16 +32,24 @@ const maxSniffed = 4_096
 // maxAcceptDelay is the longest pause after an accept that went wrong in passing.
 const maxAcceptDelay = time.Second
 
-// splitter shares one listener between gRPC, which keeps its own HTTP/2
+// Config says what is shared.
+type Config struct {
+	Listener net.Listener
+	// Timeout is how long a connection has to show its first bytes, once it is secured.
+	Timeout time.Duration
+	// Secure makes the TLS handshake of a new connection, or gives it back as it is. It
+	// may block, and is called for several at a time. After an error the connection is closed.
+	Secure func(net.Conn) (guard.Secured, error)
+	Log    zerolog.Logger
+}
+
+// Splitter shares one listener between gRPC, which keeps its own HTTP/2
 // transport so, and HTTP/1. It is safe for concurrent use.
-type splitter struct {
-	listener net.Listener
-	grpc     *half
-	http     *half
-	timeout  time.Duration // for the first bytes
-	secure   func(net.Conn) (guard.Secured, error)
-	log      zerolog.Logger
-	handing  sync.WaitGroup
+type Splitter struct {
+	cfg     Config
+	grpc    *half
+	http    *half
+	handing sync.WaitGroup
 
 	ctx context.Context
 	end context.CancelFunc // ends it; kept here because the halves' users close them
@@ -45,31 +59,30 @@ type splitter struct {
 	begun    uint64              // how many there have been
 }
 
-// newSplitter makes one whose connections have that long to show their first
-// bytes; secure makes their TLS handshakes before. run works it.
-func newSplitter(
-	listener net.Listener, timeout time.Duration, secure func(net.Conn) (guard.Secured, error), log zerolog.Logger,
-) *splitter {
-	s := &splitter{
-		listener: listener,
-		timeout:  timeout,
-		secure:   secure,
-		log:      log,
-		sniffing: make(map[net.Conn]uint64),
-	}
+// New makes one; it starts nothing. Run works it.
+func New(cfg Config) *Splitter {
+	s := &Splitter{cfg: cfg, sniffing: make(map[net.Conn]uint64)}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.grpc = &half{splitter: s, conns: make(chan net.Conn)}
 	s.http = &half{splitter: s, conns: make(chan net.Conn)}
 	return s
 }
 
-// run accepts until the splitter is closed, and returns when no connection is
+// GRPC is the listener of connections that begin with the preface of HTTP/2. They are
+// [guard.Secured], as those of HTTP are; see guard.Accepted. Closing either listener closes
+// the shared one.
+func (s *Splitter) GRPC() net.Listener { return s.grpc }
+
+// HTTP is the listener of all other connections.
+func (s *Splitter) HTTP() net.Listener { return s.http }
+
+// Run accepts until the splitter is closed, and returns when no connection is
 // being sniffed any more.
-func (s *splitter) run() {
+func (s *Splitter) Run() {
 	defer s.handing.Wait()
 	pauses := backoff.Backoff{First: time.Millisecond, Most: maxAcceptDelay}
 	for {
-		conn, err := s.listener.Accept()
+		conn, err := s.cfg.Listener.Accept()
 		if err == nil {
 			pauses.Reset()
 			if oldest := s.begin(conn); oldest != nil {
@@ -85,7 +98,7 @@ func (s *splitter) run() {
 		// accepted: the next accept may well succeed.
 		delay := pauses.Next()
 		if delay == maxAcceptDelay {
-			s.log.Warn().Err(err).Msg("connections not accepted")
+			s.cfg.Log.Warn().Err(err).Msg("connections not accepted")
 		}
 		if backoff.Sleep(s.ctx, delay) != nil {
 			return
@@ -93,19 +106,19 @@ func (s *splitter) run() {
 	}
 }
 
-// close closes the listener and what is being sniffed; connections that were
+// Close closes the listener and what is being sniffed; connections that were
 // handed on belong to their servers. The second call does nothing.
-func (s *splitter) close() error {
+func (s *Splitter) Close() error {
 	if s.ctx.Err() != nil {
 		return nil
 	}
 	s.end()
-	return s.listener.Close()
+	return s.cfg.Listener.Close()
 }
 
 // begin notes that conn is being sniffed. The caller closes oldest, which makes room
 // for it; nil: there is room.
-func (s *splitter) begin(conn net.Conn) (oldest net.Conn) {
+func (s *Splitter) begin(conn net.Conn) (oldest net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.sniffing) >= maxSniffed {
@@ -123,14 +136,14 @@ func (s *splitter) begin(conn net.Conn) (oldest net.Conn) {
 }
 
 // forget notes that conn was sniffed.
-func (s *splitter) forget(conn net.Conn) {
+func (s *Splitter) forget(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sniffing, conn)
 }
 
 // hand gives a connection to the half whose protocol it speaks.
-func (s *splitter) hand(conn net.Conn) {
+func (s *Splitter) hand(conn net.Conn) {
 	defer s.forget(conn)
 	defer context.AfterFunc(s.ctx, func() { _ = conn.Close() })() // nothing was said, nothing is lost
 	sniffed, to, err := s.sniff(conn)
@@ -147,12 +160,12 @@ func (s *splitter) hand(conn net.Conn) {
 
 // sniff makes a connection's handshake, and looks at as much of the HTTP/2 preface as
 // it begins with.
-func (s *splitter) sniff(conn net.Conn) (net.Conn, *half, error) {
-	secured, err := s.secure(conn)
+func (s *Splitter) sniff(conn net.Conn) (net.Conn, *half, error) {
+	secured, err := s.cfg.Secure(conn)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := secured.SetReadDeadline(time.Now().Add(s.timeout)); err != nil {
+	if err := secured.SetReadDeadline(time.Now().Add(s.cfg.Timeout)); err != nil {
 		return nil, nil, err
 	}
 	c, to := &sniffedConn{secured, bufio.NewReaderSize(secured, len(http2Preface))}, s.grpc
@@ -179,7 +192,7 @@ func (c *sniffedConn) Read(p []byte) (int, error) { return c.ahead.Read(p) }
 
 // half is the listener of one of the two protocols.
 type half struct {
-	splitter *splitter
+	splitter *Splitter
 	conns    chan net.Conn
 }
 
@@ -195,7 +208,7 @@ func (h *half) Accept() (net.Conn, error) {
 
 // Close closes the shared listener, so the other half too: they are closed
 // together, when the server stops.
-func (h *half) Close() error { return h.splitter.close() }
+func (h *half) Close() error { return h.splitter.Close() }
 
 // Addr is the shared listener's address.
-func (h *half) Addr() net.Addr { return h.splitter.listener.Addr() }
+func (h *half) Addr() net.Addr { return h.splitter.cfg.Listener.Addr() }

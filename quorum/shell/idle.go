@@ -1,4 +1,4 @@
-package quorum
+package shell
 
 import "time"
 
@@ -36,14 +36,4 @@ func (i *Idle) Forget(now time.Time, used, formed bool) bool {
 		kept = idleJobKept
 	}
 	return now.Sub(i.Since) >= kept
-}
-
-// InUse says that a replica is there that is not known to be gone. It only reads.
-func (m *Machine) InUse(now time.Time) bool {
-	for _, r := range m.advancedTo(now).order {
-		if !r.lost && !r.evicted {
-			return true
-		}
-	}
-	return false
 }

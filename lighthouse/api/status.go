@@ -1,11 +1,4 @@
-package lighthouse
-
-import (
-	"context"
-	"time"
-
-	"github.com/skerry-ft/skerry/quorum"
-)
+package api
 
 // Status is what the page and /status.json show: one struct for both. Times
 // and ages are in milliseconds.
@@ -69,7 +62,7 @@ type JobStatus struct {
 
 	Replicas []ReplicaStatus `json:"replicas"`
 	History  []HistoryStatus `json:"history"` // newest first
-	Events   []Event         `json:"events"`  // newest first
+	Events   []Note          `json:"events"`  // newest first
 }
 
 // ReplicaStatus is one replica.
@@ -104,101 +97,17 @@ type HistoryStatus struct {
 	Accusations []string `json:"accusations,omitempty"`
 }
 
-// pageHistory is how many quorums and events the page shows of each job.
-const pageHistory = 40
-
-// Status returns the present state. Without a leadership it has no jobs.
-func (s *Server) Status(ctx context.Context) (Status, error) {
-	now := time.Now()
-	st := Status{
-		Version: s.cfg.Version, Addr: s.Addr().String(), UptimeMs: now.Sub(s.started).Milliseconds(),
-		NowMs: now.UnixMilli(), Sessions: s.sessions.Load(), Durable: s.cfg.DataDir != "", Jobs: []JobStatus{}, Servers: s.cluster.Servers(),
-		OpenJoins: s.openJoins(),
-	}
-	if s.guard.TLS != nil {
-		e := s.guard.TLS.Expiry()
-		st.CertificateUntilMs, st.CertificateWarning = e.Until.UnixMilli(), e.Warning(now)
-	}
-	lead := s.leading()
-	if lead == nil {
-		if addr, self, ok := s.cluster.Leader(); ok && !self {
-			st.Leader = addr
-		}
-		return st, nil
-	}
-	st.Refused = s.refused.list()
-	st.Cluster, st.Leads, st.Term, st.Leader = lead.ledger.Cluster(), true, lead.term, s.address()
-	for _, j := range lead.all() {
-		var one JobStatus
-		if err := j.do(ctx, func(now time.Time) { one = j.status(now) }); err != nil {
-			return st, err
-		}
-		one.History = historyStatus(lead.ledger.Job(j.name, 0).History)
-		st.Jobs = append(st.Jobs, one)
-	}
-	return st, nil
+// RefusedJoin is a join of torchft's that was refused. torchft does not tell its
+// ranks: they wait for their deadline.
+type RefusedJoin struct {
+	AtMs      int64  `json:"at_ms"` // of the newest
+	ReplicaID string `json:"replica_id"`
+	Reason    string `json:"reason"`
+	Times     int64  `json:"times"`
 }
 
-// status reads the machine, on the job's goroutine.
-func (j *job) status(now time.Time) JobStatus {
-	m := j.machine.Status(now)
-	st := JobStatus{
-		Job: j.name, Client: m.Client.String(), Stands: m.Stands, FellBy: m.FellBy, Wanted: m.Wanted,
-		Reason: m.Reason.String(), Replicas: []ReplicaStatus{},
-		MinReplicas: m.Config.MinReplicas, MaxReplicas: m.Config.MaxReplicas,
-		JoinTimeoutMs:      m.Config.JoinTimeout.Milliseconds(),
-		HeartbeatTimeoutMs: m.Config.HeartbeatTimeout.Milliseconds(),
-		SuspectAfterMs:     m.Config.SuspectAfter.Milliseconds(),
-		GraceMs:            m.Config.Grace.Milliseconds(),
-		StuckAfterMs:       m.StuckAfter.Milliseconds(),
-		ProbationAfter:     m.Config.ProbationAfter,
-		StepTimeMs:         m.StepTime.Milliseconds(),
-		EvictStuck:         m.Config.EvictStuck,
-		BeatIntervalMs:     j.timing().BeatInterval.Milliseconds(),
-	}
-	if q := m.Last; q != nil {
-		st.QuorumID, st.Round, st.CreatedMs, st.Formed = q.ID, q.Round, q.CreatedMs, q.Reason
-		st.Members, st.Participants = len(q.Members), len(q.Participants)
-	}
-	for _, r := range m.Replicas {
-		st.MaxStep = max(st.MaxStep, r.Position.Step, r.Beat.Position.Step)
-		st.Replicas = append(st.Replicas, replicaStatus(r))
-	}
-	for i := len(j.events) - 1; i >= 0 && len(st.Events) < pageHistory; i-- {
-		st.Events = append(st.Events, j.events[i])
-	}
-	return st
-}
-
-func replicaStatus(r quorum.ReplicaStatus) ReplicaStatus {
-	at := r.Position
-	if r.Beat.Position.Compare(at) > 0 {
-		at = r.Beat.Position
-	}
-	return ReplicaStatus{
-		ReplicaID: string(r.ReplicaID), State: string(r.State), Why: r.Why,
-		Member: r.Member, Participant: r.Participant, Heals: r.Heals, Session: r.Session,
-		Step: at.Step, StepQuorum: at.QuorumID, Phase: r.Beat.Phase.String(), Progress: r.Beat.Progress,
-		SilenceMs: r.Silence.Milliseconds(), IdleMs: r.Idle.Milliseconds(),
-		WaitingMs: r.Waiting.Milliseconds(), Address: r.Address,
-	}
-}
-
-func historyStatus(all []quorum.HistoryEntry) []HistoryStatus {
-	st := []HistoryStatus{}
-	for i := len(all) - 1; i >= 0 && len(st) < pageHistory; i-- {
-		e := all[i]
-		h := HistoryStatus{
-			AtMs: e.CreatedMs, QuorumID: e.QuorumID, Round: e.Round, Members: max(e.Size, len(e.Members)),
-			Joined: texts(e.Joined), Left: texts(e.Left), Reason: e.Reason,
-		}
-		if e.Settlement.Settles() {
-			h.Settled = e.Settlement.String()
-		}
-		for _, a := range e.Accusations {
-			h.Accusations = append(h.Accusations, string(a.By)+" accused "+string(a.Against)+": "+a.Evidence)
-		}
-		st = append(st, h)
-	}
-	return st
+// Note is what the rules noted, with the time that pages show.
+type Note struct {
+	AtMs int64  `json:"at_ms"`
+	Text string `json:"text"`
 }

@@ -1,8 +1,10 @@
-package quorum
+package shell
 
 import (
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // The scale at which all beats stay within the bound: it grows as soon as they do not,
@@ -18,11 +20,11 @@ func TestBeatScaleFits(t *testing.T) {
 		if got != tc.want {
 			t.Errorf("%d sessions at factor %d: %d, want %d", tc.sessions, tc.factor, got, tc.want)
 		}
-		if rate := float64(tc.sessions) / (float64(got) * interval.Seconds()); rate > MaxBeatsPerSecond {
+		if rate := float64(tc.sessions) / (float64(got) * interval.Seconds()); rate > maxBeatsPerSecond {
 			t.Errorf("%d sessions at factor %d: %.0f beats a second", tc.sessions, got, rate)
 		}
 	}
-	if err := (beatScale{factor: 128}).stretch(DefaultConfig()).Validate(); err != nil {
+	if err := (beatScale{factor: 128}).stretch(quorum.DefaultConfig()).Validate(); err != nil {
 		t.Errorf("stretched rules: %v", err)
 	}
 }
@@ -32,7 +34,7 @@ func TestBeatScaleFits(t *testing.T) {
 func TestBeatScaleShrinksSlowly(t *testing.T) {
 	t.Parallel()
 	const interval = 100 * time.Millisecond
-	now, rules := time.Unix(1_764_000_000, 0), DefaultConfig()
+	now, rules := time.Unix(1_764_000_000, 0), quorum.DefaultConfig()
 	var s beatScale
 	step := func(after time.Duration, sessions, want int) {
 		t.Helper()
@@ -53,15 +55,15 @@ func TestBeatScaleShrinksSlowly(t *testing.T) {
 // Times that follow from the heartbeat timeout fit it, and others stay.
 func TestConfigFitting(t *testing.T) {
 	t.Parallel()
-	c := DefaultConfig()
+	c := quorum.DefaultConfig()
 	c.HeartbeatTimeout, c.SuspectAfter, c.StuckAfter = 5*time.Second, 4*time.Second, time.Second
 	want := c
 	want.SuspectAfter, want.StuckAfter = 2500*time.Millisecond, 5*time.Second
-	if got := c.fitted(); got != want {
+	if got := fitted(c); got != want {
 		t.Errorf("fitting %+v, want %+v", got, want)
 	}
 	c.StuckAfter, want.StuckAfter = 0, 0 // never stuck
-	if got := c.fitted(); got != want {
+	if got := fitted(c); got != want {
 		t.Errorf("fitting %+v, want %+v", got, want)
 	}
 }

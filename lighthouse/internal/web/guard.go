@@ -1,9 +1,8 @@
-package lighthouse
+package web
 
 import (
 	"context"
 	"crypto/tls"
-	_ "embed" // the login form
 	"errors"
 	"fmt"
 	"net"
@@ -16,18 +15,8 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 )
 
-//go:embed login.html
-var loginHTML []byte
-
-// The paths and the cookie of a login.
-const (
-	pathLogin   = "/login"
-	pathHealth  = "/healthz"
-	loginCookie = "skerry_login"
-
-	// maxLoginBytes bounds the login form.
-	maxLoginBytes = 4 << 10
-)
+// pathHealth needs no proof of anything: probes have none.
+const pathHealth = "/healthz"
 
 // connKey is the context key of the connection that a request came on.
 type connKey struct{}
@@ -52,17 +41,17 @@ func callerOf(r *http.Request) caller {
 	return caller{state: state, private: state != nil || guard.IsLoopback(conn.RemoteAddr())}
 }
 
-// rightfulHTTP says whether the caller's certificate, if one is wanted, is good for
+// rightful says whether the caller's certificate, if one is wanted, is good for
 // what reads, or for what changes.
-func (s *Server) rightfulHTTP(who caller, grave bool) error {
-	if !s.guard.AsksClients() {
+func (s *Server) rightful(who caller, grave bool) error {
+	if !s.cfg.Guard.AsksClients() {
 		return nil
 	}
 	roles := []guard.Role{guard.Operator, guard.Lighthouse}
 	if !grave {
 		roles = append(roles, guard.Replica)
 	}
-	if err := s.guard.TLS.Admit(who.state, "", roles...); err != nil {
+	if err := s.cfg.Guard.TLS.Admit(who.state, "", roles...); err != nil {
 		return err
 	}
 	if p, err := guard.PeerOf(who.state); err != nil || p.Bound() {
@@ -71,12 +60,12 @@ func (s *Server) rightfulHTTP(who caller, grave bool) error {
 	return nil
 }
 
-// guardHTTP lets requests through to next that may be made. What reads needs a
+// guarded lets requests through to next that may be made. What reads needs a
 // certificate, if there is a CA; what changes, and what shows the process from
 // inside, an operator's, and the token, if there is one. The token stands for a
 // certificate that is not shown, not for one that is. Programs send it as
 // "Authorization: Bearer", browsers log in.
-func (s *Server) guardHTTP(next http.Handler) http.Handler {
+func (s *Server) guarded(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathLogin, servePage(loginHTML,
 		"default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'"))
@@ -89,7 +78,7 @@ func (s *Server) guardHTTP(next http.Handler) http.Handler {
 		// Not no-referrer: with that, browsers send "Origin: null" with a form's POST,
 		// and sameOrigin refuses our own login.
 		h.Set("Referrer-Policy", "same-origin")
-		err := s.allowedHTTP(r)
+		err := s.allowed(r)
 		switch {
 		case err == nil:
 			mux.ServeHTTP(w, r)
@@ -104,51 +93,26 @@ func (s *Server) guardHTTP(next http.Handler) http.Handler {
 		default:
 			http.Error(w, err.Error(), http.StatusForbidden)
 		}
-		s.sampled.Warn().Str(zerolog.ErrorFieldName, guard.Shown(err.Error())).Str("method", guard.Shown(r.Method+" "+r.URL.Path)).
+		s.cfg.Sampled.Warn().Str(zerolog.ErrorFieldName, guard.Shown(err.Error())).Str("method", guard.Shown(r.Method+" "+r.URL.Path)).
 			Str(logkey.Peer, r.RemoteAddr).Msg("request denied")
 	})
-}
-
-// headerProof vouches for a request that another server has passed on: it has
-// checked who asked.
-const headerProof = "Skerry-Proof"
-
-// hopOf is what a server proves of a request that it passes on.
-func hopOf(r *http.Request) string { return "hop " + r.Method + " " + r.URL.EscapedPath() }
-
-// vouch makes a request that is passed on one of this server's own.
-func (s *Server) vouch(out *http.Request) {
-	out.Header.Del("Authorization")
-	out.Header.Del("Cookie")
-	out.Header.Del(headerProof)
-	if proof := s.guard.Speaks().Token.Prove(hopOf(out), nil); proof != "" {
-		out.Header.Set(headerProof, proof)
-	}
-}
-
-// scheme is how servers of this cluster speak HTTP to each other.
-func (s *Server) scheme() string {
-	if s.guard.Speaks().Serves() {
-		return "https"
-	}
-	return "http"
 }
 
 // errMisdirected refuses a request under a name that is not ours.
 var errMisdirected = errors.New("request under a name that is not this server's")
 
-// allowedHTTP says whether a request may be made.
-func (s *Server) allowedHTTP(r *http.Request) error {
+// allowed says whether a request may be made.
+func (s *Server) allowed(r *http.Request) error {
 	if r.URL.Path == pathHealth || r.URL.Path == pathLogin && r.Method == http.MethodGet {
 		return nil
 	}
 	who := callerOf(r)
 	grave := r.Method != http.MethodGet && r.Method != http.MethodHead || strings.HasPrefix(r.URL.Path, "/debug/")
-	if grave || guard.IsLoopback(s.Addr()) {
+	if grave || guard.IsLoopback(s.cfg.Addr) {
 		// A page of another site whose name was bound to our address passes for
 		// one of ours; its name gives it away. Reads under any name are left to those who
 		// scrape a server by its service's name; on loopback there are none.
-		if !s.named(r.Host) {
+		if !s.cfg.Named(r.Host) {
 			return fmt.Errorf("%w: %q; --allow-host adds a name", errMisdirected, r.Host)
 		}
 	}
@@ -160,30 +124,30 @@ func (s *Server) allowedHTTP(r *http.Request) error {
 	if r.URL.Path == pathLogin {
 		return nil
 	}
-	return s.shownHTTP(r, who, grave)
+	return s.vouched(r, who, grave)
 }
 
-// shownHTTP checks what the caller shows: a certificate, the token, a login.
-func (s *Server) shownHTTP(r *http.Request, who caller, grave bool) error {
-	if s.guard.Adopt.Lenient() {
+// vouched checks what the caller shows: a certificate, the token, a login.
+func (s *Server) vouched(r *http.Request, who caller, grave bool) error {
+	if s.cfg.Guard.Adopt.Lenient() {
 		return nil
 	}
-	err := s.rightfulHTTP(who, grave)
-	needToken := grave && !s.guard.Token.IsZero()
+	err := s.rightful(who, grave)
+	needToken := grave && !s.cfg.Guard.Token.IsZero()
 	switch {
 	case err == nil && !needToken:
 		return nil
-	case err != nil && (s.guard.Token.IsZero() || guard.Verified(who.state)):
+	case err != nil && (s.cfg.Guard.Token.IsZero() || guard.Verified(who.state)):
 		return err // the token stands for a certificate, not for another one
 	}
 	if proof := r.Header.Get(headerProof); proof != "" {
-		return s.guard.Token.Check(proof, hopOf(r), nil)
+		return s.cfg.Guard.Token.Check(proof, hopOf(r), nil)
 	}
 	if header := r.Header.Get("Authorization"); header != "" {
 		if !who.private {
 			return fmt.Errorf("%w: the token came over a connection that others can read; it should be changed", guard.ErrDenied)
 		}
-		return s.guard.Token.CheckAuthorization(header)
+		return s.cfg.Guard.Token.CheckAuthorization(header)
 	}
 	cookie, err := r.Cookie(loginCookie)
 	if err != nil {
@@ -192,28 +156,5 @@ func (s *Server) shownHTTP(r *http.Request, who caller, grave bool) error {
 	if grave && r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
 		return errors.New("a login without Origin or Sec-Fetch-Site: it may come from another site")
 	}
-	return s.guard.Token.CheckLogin(cookie.Value)
-}
-
-// login takes the token from the form and gives the browser a cookie that
-// proves it was shown. Other sites cannot have it sent: SameSite, and Origin is
-// checked besides.
-func (s *Server) login(w http.ResponseWriter, r *http.Request) {
-	who := callerOf(r)
-	if !who.private {
-		http.Error(w, "log in over TLS (--tls-ca, --tls-cert, --tls-key), or from the server's own machine (ssh -L): "+
-			"this connection can be read by others", http.StatusForbidden)
-		return
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxLoginBytes)
-	if err := s.guard.Token.CheckBearer([]byte(strings.TrimSpace(r.PostFormValue("token")))); err != nil {
-		s.sampled.Warn().Str(logkey.Peer, r.RemoteAddr).Msg("login denied")
-		http.Error(w, "wrong token", http.StatusUnauthorized)
-		return
-	}
-	http.SetCookie(w, &http.Cookie{
-		Name: loginCookie, Value: s.guard.Token.Login(), Path: "/", MaxAge: int(guard.LoginLife.Seconds()),
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.guard.Serves(),
-	})
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	return s.cfg.Guard.Token.CheckLogin(cookie.Value)
 }

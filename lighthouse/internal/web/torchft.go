@@ -1,4 +1,4 @@
-package lighthouse
+package web
 
 import (
 	"context"
@@ -26,7 +26,7 @@ var torchftStatus = template.Must(template.New("status").Funcs(template.FuncMap{
 // serveTorchftStatus shows the jobs as a fragment of HTML, as torchft's dashboard
 // does. /status.json is the one to read by program.
 func (s *Server) serveTorchftStatus(w http.ResponseWriter, r *http.Request) {
-	st, err := s.Status(r.Context())
+	st, err := s.lighthouse.Status(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -38,13 +38,13 @@ func (s *Server) serveTorchftStatus(w http.ResponseWriter, r *http.Request) {
 // killTorchft is kill for torchft's path, which names no job: it is the one that
 // the replica's id begins with, if there is such a job, or the default.
 func (s *Server) killTorchft(ctx context.Context, _ string, id quorum.ReplicaID, reason string) error {
-	lead, err := s.leadership(ctx)
+	name, _ := wire.JobPrefix(id)
+	known, err := s.lighthouse.Known(ctx, name)
 	if err != nil {
 		return err
 	}
-	name, _ := wire.JobPrefix(id)
-	if _, ok := lead.known(name); !ok {
+	if !known {
 		name = wire.DefaultJob
 	}
-	return s.kill(ctx, name, id, reason)
+	return s.actions.Kill(ctx, name, id, reason)
 }

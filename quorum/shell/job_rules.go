@@ -1,8 +1,10 @@
-package quorum
+package shell
 
 import (
 	"fmt"
 	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 const (
@@ -17,18 +19,18 @@ const (
 
 // ServerRules are what a lighthouse has for jobs that have no rules of their own.
 type ServerRules struct {
-	Rules                   Config        // HeartbeatTimeout is for members that beat over sessions
+	Rules                   quorum.Config // HeartbeatTimeout is for members that beat over sessions
 	TorchftHeartbeatTimeout time.Duration // in its place where the members are torchft's clients
 	BeatInterval            time.Duration // of a session, at most
 }
 
 // of returns the rules for a kind of client.
-func (s ServerRules) of(kind ClientKind) Config {
+func (s ServerRules) of(kind quorum.ClientKind) quorum.Config {
 	c := s.Rules
-	if kind == KindTorchft {
+	if kind == quorum.KindTorchft {
 		c.HeartbeatTimeout = s.TorchftHeartbeatTimeout
 	}
-	return c.fitted()
+	return fitted(c)
 }
 
 // JobRules are the rules of one job in force: its own, which an operator set and the
@@ -36,15 +38,15 @@ func (s ServerRules) of(kind ClientKind) Config {
 // stretched. It is copied by value, and owned by one goroutine.
 type JobRules struct {
 	server ServerRules
-	kind   ClientKind
-	config Config // before it is stretched
+	kind   quorum.ClientKind
+	config quorum.Config // before it is stretched
 	own    bool
 	scale  beatScale
 }
 
 // NewJobRules makes the rules of a job whose clients are of a kind, as far as known.
 // own are its own rules; nil: it has none.
-func NewJobRules(server ServerRules, kind ClientKind, own *Config) JobRules {
+func NewJobRules(server ServerRules, kind quorum.ClientKind, own *quorum.Config) JobRules {
 	r := JobRules{server: server, kind: kind, config: server.of(kind), own: own != nil}
 	if r.own {
 		r.config = *own
@@ -53,22 +55,22 @@ func NewJobRules(server ServerRules, kind ClientKind, own *Config) JobRules {
 }
 
 // Kind is the kind of the job's clients, as far as known.
-func (r *JobRules) Kind() ClientKind { return r.kind }
+func (r *JobRules) Kind() quorum.ClientKind { return r.kind }
 
 // Config is the rules before they are stretched.
-func (r *JobRules) Config() Config { return r.config }
+func (r *JobRules) Config() quorum.Config { return r.config }
 
 // Own says that an operator set them for this job.
 func (r *JobRules) Own() bool { return r.own }
 
-// InForce is the rules for the job's Machine.
-func (r *JobRules) InForce() Config { return r.scale.stretch(r.config) }
+// InForce is the rules for the job's [quorum.Machine].
+func (r *JobRules) InForce() quorum.Config { return r.scale.stretch(r.config) }
 
 // JoinedAs notes that a join of a kind of client was taken, which fixes the job's kind
 // (PROTOCOL §1): clients of another kind may have named the job before. fixed says
 // that this is news, and changed that the rules are other ones by it: an operator's
 // stay.
-func (r *JobRules) JoinedAs(kind ClientKind) (fixed, changed bool) {
+func (r *JobRules) JoinedAs(kind quorum.ClientKind) (fixed, changed bool) {
 	if r.kind == kind {
 		return false, false
 	}
@@ -82,23 +84,23 @@ func (r *JobRules) JoinedAs(kind ClientKind) (fixed, changed bool) {
 
 // Set returns the rules with c in place of those in force, as the job's own. Times that
 // follow from the heartbeat timeout follow it, unless they were named. Errors: all that
-// is wrong with them, with ErrInvalid. With the default rules a HeartbeatTimeout of 600 ms
+// is wrong with them, with quorum.ErrInvalid. With the default rules a HeartbeatTimeout of 600 ms
 // makes SuspectAfter 300 ms, and sessions beat each 60 ms.
-func (r JobRules) Set(c Config, suspectNamed, stuckNamed bool) (JobRules, error) {
-	fitted := c.fitted()
+func (r JobRules) Set(c quorum.Config, suspectNamed, stuckNamed bool) (JobRules, error) {
+	fits := fitted(c)
 	if !suspectNamed {
-		c.SuspectAfter = fitted.SuspectAfter
+		c.SuspectAfter = fits.SuspectAfter
 	}
 	if !stuckNamed {
-		c.StuckAfter = fitted.StuckAfter
+		c.StuckAfter = fits.StuckAfter
 	}
 	r.config, r.own = c, true
 	if err := c.Validate(); err != nil {
-		return r, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return r, fmt.Errorf("%w: %w", quorum.ErrInvalid, err)
 	}
 	// The beat interval follows from it (interval), and is a millisecond at least.
 	if least := missedBeats * time.Millisecond; c.SuspectAfter < least {
-		return r, invalidf("SuspectAfter = %v, want at least %v: %d beats", c.SuspectAfter, least, missedBeats)
+		return r, fmt.Errorf("%w: SuspectAfter = %v, want at least %v: %d beats", quorum.ErrInvalid, c.SuspectAfter, least, missedBeats)
 	}
 	return r, nil
 }
@@ -112,7 +114,7 @@ func (r JobRules) Reset() JobRules {
 // Retime stretches the rules to so many sessions of all jobs, see beatScale.next; it
 // says whether the rules in force are other ones by it. inForce are those of the job's
 // Machine.
-func (r *JobRules) Retime(now time.Time, sessions int, inForce Config) (changed bool) {
+func (r *JobRules) Retime(now time.Time, sessions int, inForce quorum.Config) (changed bool) {
 	before := r.scale.times()
 	r.scale = r.scale.next(now, sessions, r.interval(), inForce)
 	return r.scale.times() != before

@@ -1,10 +1,14 @@
-package quorum
+package shell
 
-import "time"
+import (
+	"time"
 
-// MaxBeatsPerSecond bounds the sum of the beats of all sessions at a leader: with more
-// than MaxBeatsPerSecond × the beat interval of them, the interval grows.
-const MaxBeatsPerSecond = 20_000
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// maxBeatsPerSecond bounds the sum of the beats of all sessions at a leader: with more
+// than maxBeatsPerSecond × the beat interval of them, the interval grows.
+const maxBeatsPerSecond = 20_000
 
 // beatScale is the power of two by which a job's beat interval, and the timeouts that
 // wait for beats, are stretched. It is copied by value. 10,000 sessions that beat each
@@ -29,7 +33,7 @@ func (s beatScale) times() int { return max(s.factor, 1) }
 //	2,000 sessions             each 200 ms still: at 100 ms it would be 20,000, with no room
 //	1,500 sessions             each 100 ms, once all have heard of the last change
 //	10,000 sessions at once    each 800 ms, at once
-func (s beatScale) next(now time.Time, sessions int, interval time.Duration, inForce Config) beatScale {
+func (s beatScale) next(now time.Time, sessions int, interval time.Duration, inForce quorum.Config) beatScale {
 	factor := s.times()
 	switch next := s.fitting(sessions, interval); {
 	case next > factor:
@@ -43,24 +47,24 @@ func (s beatScale) next(now time.Time, sessions int, interval time.Duration, inF
 	return beatScale{factor: factor, changed: now}
 }
 
-// fitting is the factor at which the sum of all beats stays within MaxBeatsPerSecond. It
+// fitting is the factor at which the sum of all beats stays within maxBeatsPerSecond. It
 // falls only when a quarter of the sessions could come back, or it would flap at an edge.
 func (s beatScale) fitting(sessions int, interval time.Duration) int {
 	beats := func(factor int) int {
 		return int(time.Duration(sessions) * time.Second / (interval * time.Duration(factor)))
 	}
 	factor := s.times()
-	for beats(factor) > MaxBeatsPerSecond {
+	for beats(factor) > maxBeatsPerSecond {
 		factor *= 2
 	}
-	for factor > 1 && beats(factor/2) <= MaxBeatsPerSecond*3/4 {
+	for factor > 1 && beats(factor/2) <= maxBeatsPerSecond*3/4 {
 		factor /= 2
 	}
 	return factor
 }
 
 // stretch returns c with every timeout that waits for beats multiplied.
-func (s beatScale) stretch(c Config) Config {
+func (s beatScale) stretch(c quorum.Config) quorum.Config {
 	k := time.Duration(s.times())
 	// Each waits for beats: where these come more rarely, a silence must be longer to say
 	// something.
@@ -75,7 +79,7 @@ func (s beatScale) stretch(c Config) Config {
 
 // fitted returns c with the times that follow from the heartbeat timeout made to fit
 // it: suspicion comes before the loss, and a replica is not stuck before it is lost.
-func (c Config) fitted() Config {
+func fitted(c quorum.Config) quorum.Config {
 	c.SuspectAfter = min(c.SuspectAfter, c.HeartbeatTimeout/2)
 	if c.StuckAfter > 0 {
 		c.StuckAfter = max(c.StuckAfter, c.HeartbeatTimeout)

@@ -1,4 +1,4 @@
-package quorum
+package shell
 
 import (
 	"testing"
@@ -32,29 +32,5 @@ func TestIdleJobsAreForgotten(t *testing.T) {
 		if got := formed.Forget(now, tc.used, true); got != tc.formed {
 			t.Errorf("after %v, used %v: a job with a quorum is forgotten: %v, want %v", tc.at, tc.used, got, tc.formed)
 		}
-	}
-}
-
-// A job is in use until all its replicas are lost or evicted, as time alone makes them.
-func TestInUse(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1_764_000_000, 0)
-	m := New(now, DefaultConfig(), NewLedger("c", "j", 0))
-	if m.InUse(now) {
-		t.Error("a job without replicas is in use")
-	}
-	for _, id := range []ReplicaID{"a", "b"} {
-		if err := m.Open(now, Hello{ReplicaID: id, Client: KindSkerry}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := m.Evict(now, "a", ""); err != nil {
-		t.Fatal(err)
-	}
-	if !m.InUse(now) {
-		t.Error("a job with a live replica is not in use")
-	}
-	if m.InUse(now.Add(DefaultConfig().HeartbeatTimeout + time.Minute)) {
-		t.Error("a job whose replicas are evicted and silent is in use")
 	}
 }

@@ -1,15 +1,17 @@
-package quorum
+package shell
 
 import (
 	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 func serverRules() ServerRules {
 	return ServerRules{
-		Rules: DefaultConfig(), TorchftHeartbeatTimeout: 5 * time.Second, BeatInterval: 100 * time.Millisecond,
+		Rules: quorum.DefaultConfig(), TorchftHeartbeatTimeout: 5 * time.Second, BeatInterval: 100 * time.Millisecond,
 	}
 }
 
@@ -17,20 +19,20 @@ func serverRules() ServerRules {
 // that another kind had named the job; an operator's rules stay.
 func TestJobRulesFollowTheKind(t *testing.T) {
 	t.Parallel()
-	own := DefaultConfig()
+	own := quorum.DefaultConfig()
 	own.HeartbeatTimeout, own.MinReplicas = 3*time.Second, 2
 	for _, tc := range []struct {
 		name           string
-		own            *Config
-		named, joined  ClientKind
+		own            *quorum.Config
+		named, joined  quorum.ClientKind
 		fixed, changed bool
 		heartbeat      time.Duration
 	}{
-		{"as it was named", nil, KindSkerry, KindSkerry, false, false, time.Second},
-		{"named by a session, torchft joins", nil, KindSkerry, KindTorchft, true, true, 5 * time.Second},
-		{"named by a beat of torchft's, ours join", nil, KindTorchft, KindSkerry, true, true, time.Second},
-		{"rebuilt from a ledger without a kind", nil, KindUnset, KindTorchft, true, true, 5 * time.Second},
-		{"an operator's rules", &own, KindSkerry, KindTorchft, true, false, 3 * time.Second},
+		{"as it was named", nil, quorum.KindSkerry, quorum.KindSkerry, false, false, time.Second},
+		{"named by a session, torchft joins", nil, quorum.KindSkerry, quorum.KindTorchft, true, true, 5 * time.Second},
+		{"named by a beat of torchft's, ours join", nil, quorum.KindTorchft, quorum.KindSkerry, true, true, time.Second},
+		{"rebuilt from a ledger without a kind", nil, quorum.KindUnset, quorum.KindTorchft, true, true, 5 * time.Second},
+		{"an operator's rules", &own, quorum.KindSkerry, quorum.KindTorchft, true, false, 3 * time.Second},
 	} {
 		r := NewJobRules(serverRules(), tc.named, tc.own)
 		fixed, changed := r.JoinedAs(tc.joined)
@@ -50,7 +52,7 @@ func TestJobRulesFollowTheKind(t *testing.T) {
 // is refused with its value and its bound.
 func TestJobRulesAreSet(t *testing.T) {
 	t.Parallel()
-	before := NewJobRules(serverRules(), KindSkerry, nil)
+	before := NewJobRules(serverRules(), quorum.KindSkerry, nil)
 	c := before.Config()
 	c.HeartbeatTimeout = 600 * time.Millisecond
 	r, err := before.Set(c, false, false)
@@ -64,11 +66,11 @@ func TestJobRulesAreSet(t *testing.T) {
 		t.Errorf("reset to %+v, own %v", back.Config(), back.Own())
 	}
 	c.SuspectAfter = 4 * time.Millisecond
-	for want, c := range map[string]Config{
+	for want, c := range map[string]quorum.Config{
 		"SuspectAfter = 4ms, want at least 5ms: 5 beats": c,
-		"MinReplicas = 0, want 1 to 16384":               func() Config { c := before.Config(); c.MinReplicas = 0; return c }(),
+		"MinReplicas = 0, want 1 to 16384":               func() quorum.Config { c := before.Config(); c.MinReplicas = 0; return c }(),
 	} {
-		if _, err := before.Set(c, true, true); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
+		if _, err := before.Set(c, true, true); !errors.Is(err, quorum.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
@@ -79,19 +81,19 @@ func TestJobRulesAreSet(t *testing.T) {
 func TestJobRulesAreStretched(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_764_000_000, 0)
-	r := NewJobRules(serverRules(), KindSkerry, nil)
+	r := NewJobRules(serverRules(), quorum.KindSkerry, nil)
 	if r.Retime(now, 2000, r.InForce()) || r.BeatInterval() != 100*time.Millisecond || r.ServerBeat() != 200*time.Millisecond {
 		t.Errorf("2000 sessions: a beat each %v, of the server each %v, want 100ms and 200ms", r.BeatInterval(), r.ServerBeat())
 	}
 	if !r.Retime(now, 4000, r.InForce()) || r.BeatInterval() != 200*time.Millisecond || r.ServerBeat() != 400*time.Millisecond {
 		t.Errorf("4000 sessions: a beat each %v, of the server each %v, want 200ms and 400ms", r.BeatInterval(), r.ServerBeat())
 	}
-	if got := r.InForce().HeartbeatTimeout; got != 2*time.Second || r.Config() != DefaultConfig() {
+	if got := r.InForce().HeartbeatTimeout; got != 2*time.Second || r.Config() != quorum.DefaultConfig() {
 		t.Errorf("4000 sessions: heartbeat timeout %v, want 2s, and the rules as they were: %+v", got, r.Config())
 	}
-	c := DefaultConfig()
+	c := quorum.DefaultConfig()
 	c.SuspectAfter = 50 * time.Millisecond
-	r, err := NewJobRules(serverRules(), KindSkerry, nil).Set(c, true, true)
+	r, err := NewJobRules(serverRules(), quorum.KindSkerry, nil).Set(c, true, true)
 	if err != nil || r.BeatInterval() != 10*time.Millisecond {
 		t.Errorf("suspect after 50ms: a beat each %v, error %v, want a fifth of that", r.BeatInterval(), err)
 	}

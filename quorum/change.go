@@ -1,0 +1,87 @@
+package quorum
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Change is what a quorum changed as it was formed, and what that cost, for people. Its lists name
+// at most MaxHistoryNames each. Of a, b, c and d, where d is killed in the middle of step 661:
+//
+//	d's stream breaks            the first sign
+//	a, b and c accuse it         known: the quorum falls, 4 ms after the first sign
+//	{a, b, c} is formed          reformed: 11 ms after it
+//	a commits step 661           resumed: 153 ms after it (EventResumed)
+type Change struct {
+	Before  int         `json:",omitempty"` // how many members the quorum before had; 0: there was none
+	Members int         // how many it has
+	Joined  []ReplicaID `json:",omitempty"` // who were not in the one before
+	Gone    []Cause     `json:",omitempty"` // why each who was is not in this one
+	Cause   Cause       // what ended the quorum before; of no kind: its members asked for this one
+	Settled Settlement  // of the step that was cut short
+
+	// From the first sign of the fault, or from the first member's ask, by the leader's clock. (A
+	// host that lost its power is silent for some beats before there is one.)
+	Known    time.Duration `json:",omitempty"` // until the quorum before fell
+	Reformed time.Duration // until this one was formed
+	Resumed  time.Duration `json:",omitempty"` // until a member was heard to have committed in it
+	Lost     time.Duration `json:",omitempty"` // Resumed without a step, which takes its time anyhow
+}
+
+// Redone says that the step is done anew: what was prepared of it counts for nothing.
+func (s Settlement) Redone() bool { return s.Outcome == Discard }
+
+// sign notes the first sign of what ends the quorum that stands, or of an ask for another one.
+// A time before it was formed says nothing about it.
+func (m *Machine) sign(at time.Time) {
+	if at = later(at, m.formed); m.signed.IsZero() || at.Before(m.signed) {
+		m.signed = at
+	}
+}
+
+// unsign forgets it where it came to nothing: a suspicion was cleared, an ask taken back.
+func (m *Machine) unsign() {
+	if !m.fallen && len(m.suspects) == 0 && !slices.ContainsFunc(m.order, func(r *replica) bool { return r.member && r.join != nil }) {
+		m.signed = time.Time{}
+	}
+}
+
+// changeTo is what quorum q changes, which is formed now. It is asked before q is the last.
+func (m *Machine) changeTo(now time.Time, q *Quorum) *Change {
+	c := &Change{Members: len(q.Members), Cause: m.fell, Settled: q.Settlement}
+	if m.last == nil {
+		return c
+	}
+	ids, old := memberIDs(q.Members), memberIDs(m.last.Members)
+	in, out := without(ids, old), without(old, ids)
+	c.Before, c.Joined = len(old), in[:min(len(in), MaxHistoryNames)]
+	for _, id := range out[:min(len(out), MaxHistoryNames)] {
+		if r := m.replicas[id]; r != nil { // each is, but beyond MaxKnown (setLast)
+			c.Gone = append(c.Gone, m.causeOf(r))
+		}
+	}
+	if !m.signed.IsZero() {
+		c.Reformed = now.Sub(m.signed)
+	}
+	if m.fallen { // which is a sign
+		c.Known = m.fallenAt.Sub(m.signed)
+	}
+	return c
+}
+
+// tellCommit tells of the first commit in the last quorum: that a member which was to heal
+// takes part; and, once, how long after the first sign of what ended the quorum before.
+func (m *Machine) tellCommit(r *replica) {
+	if r.heals {
+		r.heals = false
+		m.event(EventHealed, r.id, fmt.Sprintf("takes part, %v after the quorum was formed", m.now.Sub(m.formed).Round(time.Millisecond)))
+	}
+	if m.changed == nil || m.began.IsZero() {
+		return
+	}
+	c := *m.changed
+	c.Resumed = m.now.Sub(m.began)
+	c.Lost, m.changed = max(0, c.Resumed-m.pace.middle), nil
+	m.tell(Event{Kind: EventResumed, Change: &c, Text: fmt.Sprintf("%v after the first sign", c.Resumed.Round(time.Millisecond))})
+}

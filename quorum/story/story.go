@@ -1,0 +1,169 @@
+package story
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// maxUnsaved bounds the entries that wait to be saved; of more, the newer half is saved.
+const maxUnsaved = 256
+
+// Story is a job's feed at the leader. It is owned by one goroutine.
+type Story struct {
+	told  []Told // the newest Most, oldest first
+	next  int64  // the next entry's number
+	saved int64  // the newest that the ledger keeps
+	asked map[quorum.ReplicaID]Asked
+}
+
+// New goes on with what the ledger kept. Numbers that the leader before gave to what it could
+// not save are left out, so that a reader who has seen them misses nothing of what follows.
+func New(kept []Told) *Story {
+	s := &Story{told: slices.Clone(kept), next: 1, asked: make(map[quorum.ReplicaID]Asked)}
+	if n := len(kept); n > 0 {
+		s.saved = kept[n-1].Seq
+		s.next = s.saved + 1 + maxUnsaved
+	}
+	return s
+}
+
+// Asked is what an operator, or a program of theirs, asked for.
+type Asked struct {
+	Kind    Kind // draining, evicted, kill, undo, configured
+	Replica quorum.ReplicaID
+	By      string // who, as far as it was proved
+	From    string // the address of who asked
+	Reason  string
+}
+
+// Ask notes what was asked for, before it is carried out: of a drain and an eviction the rules
+// tell themselves, and their entry names who asked; the others are told now.
+func (s *Story) Ask(atMs, quorumID int64, a Asked) {
+	switch a.Kind {
+	case Draining, Evicted, Configured:
+		if len(s.asked) >= maxUnsaved {
+			clear(s.asked) // what they asked for never happened
+		}
+		s.asked[a.Replica] = a
+	default:
+		s.add(Told{AtMs: atMs, Kind: a.Kind, Replica: a.Replica, QuorumID: quorumID, By: a.By, From: a.From, Reason: a.Reason})
+	}
+}
+
+// Led tells that another server leads from now on.
+func (s *Story) Led(atMs int64, term uint64, server string) {
+	s.add(Told{AtMs: atMs, Kind: Leader, From: server, Text: fmt.Sprintf("term %d", term)})
+}
+
+// kinds are the events that are told, each by its own kind.
+var kinds = map[quorum.EventKind]Kind{
+	quorum.EventFormed:       Formed,
+	quorum.EventResumed:      Resumed,
+	quorum.EventHealed:       Healed,
+	quorum.EventLost:         Lost,
+	quorum.EventLeft:         Left,
+	quorum.EventEvicted:      Evicted,
+	quorum.EventReturned:     Returned,
+	quorum.EventStuck:        Stuck,
+	quorum.EventAway:         Away,
+	quorum.EventCleared:      Moves,
+	quorum.EventRefused:      Refused,
+	quorum.EventProbation:    Probation,
+	quorum.EventApart:        Apart,
+	quorum.EventMended:       Mended,
+	quorum.EventDiverged:     Diverged,
+	quorum.EventPositionFell: PositionFell,
+	quorum.EventRestored:     Restored,
+	quorum.EventDoubted:      Doubted,
+	quorum.EventConfigured:   Configured,
+	quorum.EventDraining:     Draining,
+	quorum.EventFinished:     Finished,
+}
+
+// Happened tells an event of the rules, if it is one for the feed. round is that of the last
+// quorum.
+func (s *Story) Happened(atMs, round int64, e quorum.Event) {
+	kind, told := kinds[e.Kind]
+	if !told {
+		return
+	}
+	t := Told{AtMs: atMs, Kind: kind, Replica: e.ReplicaID, QuorumID: e.QuorumID, Round: round, Change: e.Change}
+	if e.Cause.Kind != quorum.CauseUnknown {
+		t.Cause = &e.Cause
+	}
+	switch e.Kind {
+	case quorum.EventFormed:
+		// Another round of the same members is how a member that has healed begins to take
+		// part: that is told of it.
+		if e.Change == nil || round > 1 {
+			return
+		}
+	case quorum.EventCleared:
+		// A suspicion that came to nothing is no news: of one that stood still it is.
+		if t.Cause == nil {
+			return
+		}
+	case quorum.EventLeft:
+		if e.Cause.Kind == quorum.CauseDrained {
+			t.Kind = Drained
+		}
+	case quorum.EventLost, quorum.EventStuck, quorum.EventAway, quorum.EventResumed, quorum.EventEvicted:
+	case quorum.EventDraining:
+		t.Reason = e.Text
+	default:
+		t.Text = e.Text
+	}
+	s.name(&t)
+	s.add(t)
+}
+
+// name says who asked for what the rules tell of.
+func (s *Story) name(t *Told) {
+	switch t.Kind {
+	case Draining, Evicted, Configured:
+	case Drained, Lost, Left:
+		delete(s.asked, t.Replica)
+		return
+	default:
+		return
+	}
+	a, ok := s.asked[t.Replica]
+	if !ok || a.Kind != t.Kind {
+		return
+	}
+	delete(s.asked, t.Replica)
+	t.By, t.From, t.Reason = a.By, a.From, a.Reason
+}
+
+func (s *Story) add(t Told) {
+	t.Seq = s.next
+	s.next++
+	s.told = append(s.told, t.bounded())
+	if over := len(s.told) - Most; over > 0 {
+		s.told = slices.Delete(s.told, 0, over)
+	}
+}
+
+// Last is the number of the newest entry; 0: there is none.
+func (s *Story) Last() int64 {
+	if len(s.told) == 0 {
+		return 0
+	}
+	return s.told[len(s.told)-1].Seq
+}
+
+// Since returns what was told after an entry, oldest first: the newest limit of it. The caller
+// does not change what the entries point to.
+func (s *Story) Since(seq int64, limit int) []Told {
+	at, _ := slices.BinarySearchFunc(s.told, seq+1, func(t Told, seq int64) int { return int(min(max(t.Seq-seq, -1), 1)) })
+	found := s.told[at:]
+	return slices.Clone(found[max(len(found)-limit, 0):])
+}
+
+// Unsaved returns what the ledger does not have, for a command to carry.
+func (s *Story) Unsaved() []Told { return s.Since(s.saved, maxUnsaved) }
+
+// Saved notes that the ledger keeps all up to an entry.
+func (s *Story) Saved(seq int64) { s.saved = max(s.saved, seq) }

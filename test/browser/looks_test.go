@@ -7,6 +7,13 @@ import (
 	"time"
 )
 
+// views are how people see a page.
+var views = []struct {
+	name          string
+	dark          bool
+	width, height int64
+}{{"light", false, 1280, 900}, {"dark", true, 1280, 900}, {"phone", false, 390, 844}}
+
 // fiveReplicas are in the states that one sees at a glance.
 func fiveReplicas() object {
 	all := object{}
@@ -40,11 +47,7 @@ func TestLooksOfAJobThatTrains(t *testing.T) {
 	b.says(".departed", "evicted by alice@10.0.0.7: “its GPU is hot”")
 	b.says("#servers", "answered by 10.0.0.2:29510")
 	b.until("the axis has deaths", `document.querySelector(".tick.death").getAttribute("d").length > 20`)
-	for _, v := range []struct {
-		name          string
-		dark          bool
-		width, height int64
-	}{{"light", false, 1280, 900}, {"dark", true, 1280, 900}, {"phone", false, 390, 844}} {
+	for _, v := range views {
 		b.dress(v.dark, v.width, v.height)
 		b.until("the axis fits", `document.documentElement.scrollWidth <= innerWidth`)
 		b.axe()
@@ -96,7 +99,7 @@ func TestLooksOfOtherStates(t *testing.T) {
 	w.story("3-finished", 20, 3, 20*time.Minute)
 	b.open(w.url)
 	b.says(`[data-state=waiting] .callout`, "No quorum can be formed: 1 joined, min-replicas = 2: one more is wanted")
-	b.says(`[data-state=reforming] .callout`, "replica-4 (beats missed)")
+	b.says(`[data-state=reforming] .callout`, "replica-4 (it fell silent)")
 	b.says(`[data-state=finished] .callout`, "Finished at step 60\u202f000: 3 replicas went in good order.")
 	if red := eval[int](b, `document.querySelectorAll("[data-state=finished] :is(.pill.bad, .callout.bad, .tile.bad, .card.bad)").length`); red != 0 {
 		t.Errorf("a finished run has %d red things", red)
@@ -116,7 +119,7 @@ func TestActions(t *testing.T) {
 	w.patch(object{"jobs": object{"gpt-7b": job(object{"replica-0": replica(nil), "busy": replica(nil), "d": replica(object{"state": "draining"}), "e": object{"state": "evicted"}}, nil)}})
 	b.open(w.url)
 	b.says(".card", "replica-0")
-	for _, press := range []string{"drain replica-0", "evict replica-0", "kill replica-0", "take back d", "take back e", "hand the lead to lighthouse-0"} {
+	for _, press := range []string{"drain replica-0", "evict replica-0", "kill replica-0", "take back d", "take back e", "hand the lead to 10.0.0.1:29510"} {
 		b.click("main", press)
 		b.until("a dialog asks", `document.querySelector("dialog[open]") && document.activeElement.id === "reason"`)
 		b.reason("because of " + press)
@@ -139,7 +142,7 @@ func TestActions(t *testing.T) {
 		`/api/v1/jobs/gpt-7b/replicas/replica-0/kill {"reason":"because of kill replica-0"}`,
 		`/api/v1/jobs/gpt-7b/replicas/d/undo {"reason":"because of take back d"}`,
 		`/api/v1/jobs/gpt-7b/replicas/e/undo {"reason":"because of take back e"}`,
-		`/api/v1/leader/transfer {"reason":"because of hand the lead to lighthouse-0","to":"s1"}`,
+		`/api/v1/leader/transfer {"reason":"because of hand the lead to 10.0.0.1:29510","to":"s1"}`,
 		`/api/v1/jobs/gpt-7b/rules {"min_replicas":4,"reason":"more of them"}`,
 		`/api/v1/jobs/gpt-7b/replicas/busy/kill {"reason":"it hangs"}`,
 	}

@@ -45,9 +45,9 @@ func newWorld(t *testing.T) *world {
 	w.mu.doc = object{
 		"cluster": "1f2e3d4c-aaaa-bbbb-cccc-0123456789ab", "version": "v1.4.0", "addr": "10.0.0.2:29510", "leader": "10.0.0.2:29510",
 		"leads": false, "term": 7, "durable": true, "sessions": 0, "now_ms": time.Now().UnixMilli(), "jobs": object{}, "servers": object{
-			"s1": object{"name": "lighthouse-0", "addr": "10.0.0.1:29510", "voter": true, "term": 7, "last_index": 4180, "lag": 2, "state": "alive"},
-			"s2": object{"name": "lighthouse-1", "addr": "10.0.0.2:29510", "voter": true, "leader": true, "term": 7, "last_index": 4182, "lag": 0, "state": "alive"},
-			"s3": object{"name": "lighthouse-2", "addr": "10.0.0.3:29510", "voter": true, "term": 7, "last_index": 4182, "lag": 0, "state": "alive"},
+			"s1": object{"addr": "10.0.0.1:29510", "raft_addr": "10.0.0.1:29511", "version": "v1.4.0", "voter": true, "alive": true, "last_index": 4180, "lag": 2, "state": "follower"},
+			"s2": object{"addr": "10.0.0.2:29510", "raft_addr": "10.0.0.2:29511", "version": "v1.4.0", "voter": true, "alive": true, "leader": true, "last_index": 4182, "lag": 0, "state": "leader"},
+			"s3": object{"addr": "10.0.0.3:29510", "raft_addr": "10.0.0.3:29511", "version": "v1.4.0", "voter": true, "lag": 0, "state": "away", "silence_ms": 4200},
 		},
 	}
 	w.mu.events = make(map[string][]object)
@@ -323,7 +323,7 @@ func (w *world) death(name string, t, id int64, who string, size int) {
 		"cost": object{"known_ms": known, "reformed_ms": again, "step": 661, "outcome": "discard"},
 		"text": who + " died: link cut, seen by 3 and 4 · known after 4 ms · four members again after 11 ms · step 661 done anew"})
 	w.tell(name, object{"at_ms": t + 150, "kind": "resumed", "quorum_id": id, "cost": object{"resumed_ms": 20.2 + float64(lost), "lost_ms": lost}, "text": fmt.Sprintf("step 661 committed · %d ms lost", lost)})
-	w.tell(name, object{"at_ms": t + 2400, "kind": "formed", "quorum_id": id, "round": 2, "members": size, "before": size - 1, "joined": []string{who}, "cause": object{"kind": "joined", "replica": who},
+	w.tell(name, object{"at_ms": t + 2400, "kind": "formed", "quorum_id": id, "round": 2, "members": size, "before": size - 1, "joined": []string{who},
 		"text": who + " joined · heals from replica-1"})
 	w.tell(name, object{"at_ms": t + 2900, "kind": "healed", "replica": who, "text": who + " healed: 1.2 GB at 2,400 MB/s from replica-1 and replica-2"})
 }

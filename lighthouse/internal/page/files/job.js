@@ -105,7 +105,7 @@ export class Job {
     const times = this.all.filter(failed).map(c => c.cost.reformed_ms).filter(v => v !== undefined).slice(-20).sort((a, b) => a - b);
     if (times.length) tiles.push({key: "to stand again, median", value: span(times[Math.floor(times.length / 2)]), hint: "of the newest " + plural(times.length, "failure") + ": from the first sign to the next quorum"});
     if (job.step_time_ms && !done) tiles.push({key: "a step", value: span(job.step_time_ms)});
-    if (job.quorum_id) tiles.push({key: "quorum", value: quorumName(job.quorum_id, job.round, job.quorum_ordinal), hint: `quorum ${job.quorum_id}, round ${job.round}, formed ${new Date(job.created_ms).toISOString()}`});
+    if (job.quorum_id) tiles.push({key: "quorum", value: quorumName(job.quorum_id, job.round, job.ordinal), hint: `quorum ${job.quorum_id}, round ${job.round}, formed ${new Date(job.created_ms).toISOString()}`});
     return tiles;
   }
 }

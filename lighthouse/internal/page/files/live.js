@@ -111,13 +111,19 @@ function take(event, body) {
 async function poll(howLong, answered) {
   const until = Date.now() + howLong;
   for (let n = 0; ; n++) {
-    store.replace(await get("/api/v1/status"));
+    store.replace(await get("/api/v1/status").catch(older));
     if (n % 5 === 0) store.servers(await get("/api/v1/servers").catch(() => ({servers: []})));
     answered();
     if (Date.now() >= until) return;
     await pause(pollEvery);
     await seen();
   }
+}
+
+/** older asks a leader that does not know of /api/v1 yet, as in the midst of an upgrade. */
+function older(e) {
+  if (e.status !== 404) throw e;
+  return get("/status.json");
 }
 
 /** seen waits until the page is in view. */

@@ -2,7 +2,7 @@
 
 import {el, say, name, set, show, keyed} from "./dom.js";
 import {transferLead} from "./dialogs.js";
-import {natural, plural, whole} from "./words.js";
+import {age, natural, plural, whole} from "./words.js";
 
 /** Servers is the panel. */
 export class Servers {
@@ -11,14 +11,14 @@ export class Servers {
     this.asked = el("p", {class: "dim"});
     this.body = el("tbody");
     root.append(el("h2", {}, "Lighthouse servers"), this.asked, el("div", {class: "scroll wide", tabindex: 0, role: "region", "aria-label": "Lighthouse servers"},
-      el("table", {class: "servers"}, el("thead", {}, el("tr", {}, ...["Server", "Address", "Role", "Term", "Log", "Lag", "Do"].map(t => el("th", {scope: "col"}, t)))), this.body)));
+      el("table", {class: "servers"}, el("thead", {}, el("tr", {}, ...["Address", "Server", "Role", "Log", "Lag", "Heard", "Version", "Do"].map(t => el("th", {scope: "col"}, t)))), this.body)));
   }
 
   update(doc) {
     const all = Object.entries(doc.servers && !Array.isArray(doc.servers) ? doc.servers : {}).map(([id, s]) => ({...s, id}));
     show(this.root, all.length > 0);
     say(this.asked, askedText(doc));
-    all.sort((a, b) => natural(a.name || a.addr || a.id, b.name || b.addr || b.id));
+    all.sort((a, b) => natural(a.addr || a.id, b.addr || b.id));
     keyed(this.body, all, s => s.id, makeServer, (e, s) => updateServer(e, s, all));
   }
 }
@@ -27,30 +27,33 @@ export class Servers {
 export function askedText(doc) {
   const asked = doc.asked || location.host, answered = doc.answered || doc.addr;
   if (!doc.leader) return `You look at ${asked}. No server leads: standing quorums go on training, no new one is formed.`;
-  return answered && answered !== asked ? `You look at ${asked}, answered by ${answered}, the leader.` : `You look at ${asked}, the leader.`;
+  return answered && answered !== asked ? `You look at ${asked}, answered by ${answered}, the leader of term ${doc.term}.` : `You look at ${asked}, the leader of term ${doc.term}.`;
 }
+
+const states = {leader: ["leader", "good"], follower: ["follower", "dim"], spare: ["spare, no voter", "dim"], joining: ["joining", "info"], away: ["away", "bad"]};
 
 function makeServer() {
   const e = el("tr");
-  const p = e.skerry = {id: el("bdi", {class: "mono"}), addr: el("bdi", {class: "mono"}), role: el("span", {class: "pill"}), term: el("td", {class: "number"}), log: el("td", {class: "number"}), lag: el("td", {class: "number"})};
+  const p = e.skerry = {id: el("bdi", {class: "mono"}), addr: el("bdi", {class: "mono"}), role: el("span", {class: "pill"}), log: el("td", {class: "number"}), lag: el("td", {class: "number"}),
+    silence: el("td", {class: "number"}), version: el("td")};
   p.hand = el("button", {type: "button", class: "small", onclick: () => transferLead(p.to, p.label)}, "hand the lead");
-  e.append(el("td", {}, p.id), el("td", {}, p.addr), el("td", {}, p.role), p.term, p.log, p.lag, el("td", {}, p.hand));
+  e.append(el("td", {}, p.addr), el("td", {}, p.id), el("td", {}, p.role), p.log, p.lag, p.silence, p.version, el("td", {}, p.hand));
   return e;
 }
 
 function updateServer(e, s, all) {
   const p = e.skerry;
-  const away = s.state && /away|failed|unreachable|left|suspect/.test(s.state);
+  const [role, tone] = states[s.state] || [s.state || (s.leader ? "leader" : "follower"), "dim"];
   p.to = s.id;
-  p.label = s.name || s.addr || s.id;
-  name(p.id, s.name || s.id.slice(0, 8), s.id);
+  p.label = s.addr || s.id;
+  name(p.id, s.id.slice(0, 8), s.id + (s.raft_addr ? ", raft at " + s.raft_addr : ""));
   name(p.addr, s.addr || "");
-  const role = s.leader ? "leader" : away ? s.state : s.voter ? "voter" : s.state && s.state !== "alive" ? s.state : "learner";
   say(p.role, role);
-  set(p.role, "class", "pill " + (s.leader ? "good" : away ? "bad" : "dim"));
-  say(p.term, s.term ? whole(s.term) : "");
+  set(p.role, "class", "pill " + tone);
   say(p.log, s.last_index ? whole(s.last_index) : "");
-  say(p.lag, s.leader ? "" : s.lag === undefined ? "" : s.lag ? plural(s.lag, "entry", "entries") : "none");
-  show(p.hand, !s.leader && !!s.voter && !away && all.length > 1);
+  say(p.lag, s.leader ? "" : s.lag ? plural(s.lag, "entry", "entries") : "none");
+  say(p.silence, s.silence_ms >= 1000 ? age(s.silence_ms) + " silent" : s.state === "away" ? "silent" : "");
+  say(p.version, s.version || "");
+  show(p.hand, !s.leader && !!s.voter && s.state !== "away" && all.length > 1);
   set(p.hand, "aria-label", "hand the lead to " + p.label);
 }

@@ -37,6 +37,8 @@ export function replace(next) {
   for (const job of Object.values(next.jobs)) job.replicas = byName(job.replicas, "replica_id");
   if (next.servers && !isMap(next.servers) && next.servers.length && typeof next.servers[0] === "object") next.servers = byName(next.servers, "id");
   if (next.now_ms) skew = next.now_ms - Date.now();
+  // A job whose events count from the start again is another one of that name.
+  for (const [job, f] of feeds) if (next.jobs[job] && next.jobs[job].last_seq < last(job)) Object.assign(f, {list: [], version: f.version + 1, asked: false});
   if (doc && !next.leader && !Object.keys(next.jobs).length) {
     next.jobs = doc.jobs;
     next.stale = true;

@@ -24,12 +24,17 @@ export function changes(events) {
   return all;
 }
 
-/** failed says that a quorum was formed because something went wrong, not because somebody was let in. */
-export function failed(change) {
+const orderly = ["left", "drained", "evicted"]; // by a word, not by a failure
+
+/** toneOf is a quorum change's colour: bad for a failure, warn where one went by a word, info where one was let in. */
+export function toneOf(change) {
   const e = change.formed;
-  const kind = (e.cause && e.cause.kind) || ((e.gone || [])[0] || {}).kind;
-  return kind !== undefined && !["joined", "left", "drained", "rules", "restored"].includes(kind);
+  const kinds = [e.cause, ...(e.gone || [])].map(c => c && c.kind).filter(k => k && k !== "unknown" && k !== "joined");
+  return kinds.some(k => !orderly.includes(k)) ? "bad" : kinds.length ? "warn" : "info";
 }
+
+/** failed says that a quorum was formed because something went wrong, not because a replica was let in or let go. */
+export const failed = change => toneOf(change) === "bad";
 
 /** parts cuts a told sentence at its dots: the first part is the news, the others its cost. */
 export const parts = text => plain(short(text || "")).split(" · ");
@@ -87,7 +92,7 @@ function updateChange(e, c) {
   const who = [f.by ? "by " + f.by + (f.from && f.from !== f.by ? " from " + f.from : "") : "", f.reason ? "“" + f.reason + "”" : ""].filter(Boolean).join(": ");
   name(p.who, who);
   show(p.who, who !== "");
-  set(e, "class", "line change " + (failed(c) ? "bad" : "info"));
+  set(e, "class", "line change " + toneOf(c));
   updateCost(p, c.cost);
 }
 
@@ -104,11 +109,11 @@ function updateCost(p, cost) {
 const groups = {
   "all kinds": null,
   "quorums": ["formed", "resumed", "restored", "finished"],
-  "deaths": ["lost", "stuck", "away", "kill"],
+  "deaths": ["lost", "stuck", "away", "moves", "kill"],
   "joins and goodbyes": ["joined", "returned", "left", "drained", "evicted", "draining"],
-  "heals": ["healed", "heal"],
-  "what was asked for": ["draining", "evicted", "kill", "configured"],
-  "doubts": ["refused", "apart", "mended", "probation", "cleared", "doubted", "diverged", "position_fell"],
+  "heals": ["healed"],
+  "what was asked for": ["draining", "evicted", "kill", "undo", "configured"],
+  "doubts": ["refused", "apart", "mended", "probation", "moves", "doubted", "diverged", "position_fell"],
   "the lead": ["leader"],
 };
 

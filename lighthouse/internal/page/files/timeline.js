@@ -13,7 +13,7 @@ const lanes = [
   {key: "death", title: "deaths", kinds: ["lost", "stuck"]},
   {key: "join", title: "joins", kinds: ["returned"]},
   {key: "drain", title: "drains", kinds: ["drained", "left", "evicted", "draining"]},
-  {key: "heal", title: "heals", kinds: ["healed", "mended"]},
+  {key: "heal", title: "heals", kinds: ["healed"]},
   {key: "lead", title: "leaders", kinds: ["leader"]},
 ];
 
@@ -261,7 +261,7 @@ function model(job, changes, events, now) {
     const e = c.formed, at = e.at_ms, cost = c.cost;
     const began = cost.reformed_ms !== undefined ? at - cost.reformed_ms : at;
     if (failed(c) && cost.reformed_ms !== undefined) {
-      points.push({t: began, n: Math.max(0, (e.before || 0) - Math.max(1, (e.gone || []).length))});
+      points.push({t: began, n: Math.max(0, (e.before || 0) - (e.gone || []).length)});
       outages.push({from: began, to: cost.resumed_ms !== undefined ? began + cost.resumed_ms : at});
     }
     points.push({t: at, n: e.members || 0});

@@ -94,10 +94,9 @@ export function jobTone(job) {
 }
 
 const causes = {
-  unknown: "cause unknown", stream: "its stream to the lighthouse broke", silent: "beats missed", link: "its links were cut",
-  left: "left by its own word", drained: "drained", evicted: "evicted", stuck: "stuck", superseded: "a new incarnation took its place",
-  odd: "called another collective than the others", unhealed: "did not heal", differs: "its result differed", error: "its own step failed",
-  straggler: "did not join in time", joined: "a joiner is let in", rules: "the rules changed", restored: "restored after the ledger was lost",
+  unknown: "cause unknown", stream: "its connection broke", silent: "it fell silent", link: "its links were cut", accused: "a link to it broke",
+  left: "by its own word", drained: "drained", evicted: "evicted", stuck: "stuck", away: "away", superseded: "started again", refused: "refused for a while",
+  apart: "it and another do not reach each other", failed: "its own step failed", absent: "did not join in time",
 };
 
 /** causeText says a cause in one line, with who saw it, who asked for it, and why. */

@@ -1,0 +1,107 @@
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
+	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
+)
+
+// cast is the replicas of a story: processes that train package digits.
+type cast struct {
+	t       *testing.T
+	trainer string
+	servers *lighthousetest.Cluster
+}
+
+// enter starts a replica of a job.
+func (c *cast) enter(job string, index, replicas, steps int) *testkit.Program {
+	c.t.Helper()
+	env := []string{"SKERRY_JOB=" + job, "SKERRY_LIGHTHOUSE=" + strings.Join(c.servers.Addresses(), ",")}
+	return testkit.Start(c.t, fmt.Sprintf("%s/replica-%d", job, index), env, c.trainer,
+		"-index", fmt.Sprint(index), "-replicas", fmt.Sprint(replicas), "-steps", fmt.Sprint(steps), "-step-time", "40ms", "-linger", "1s")
+}
+
+// The whole story, with nothing made up: a lighthouse of three servers, replicas that train in
+// processes of their own, and an operator who has only the page of one that follows.
+func TestStory(t *testing.T) {
+	b := openTab(t)
+	b.forgive("502") // while a server that was asked finds out who leads
+	b.forgive("503")
+	servers := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Change: func(_ int, c *lighthouse.Config) { c.Rules.MinReplicas = 2 }})
+	c := &cast{t: t, trainer: testkit.Build(t, t.TempDir(), "examples/digits/trainer"), servers: servers}
+	b.open(servers.Servers[servers.Followers()[0]].URL("/"))
+	b.says("main", "No job has come yet")
+	b.says("#servers", "answered by "+servers.Servers[servers.Leader()].Addr)
+
+	// Too few.
+	c.enter("vision", 0, 4, 1_000_000)
+	b.says("[data-state=waiting] .callout", "No quorum can be formed")
+	b.axe()
+	b.shoot("too-few")
+
+	// All four, and a short job beside them, which finishes.
+	running := []*testkit.Program{nil}
+	for i := 1; i < 4; i++ {
+		running = append(running, c.enter("vision", i, 4, 1_000_000))
+	}
+	for i := range 2 {
+		c.enter("short", i, 2, 60)
+	}
+	b.until("four are live", live(4))
+	b.says("[data-state=finished] h2", "short")
+	if red := eval[int](b, `document.querySelectorAll("[data-state=finished] :is(.pill.bad, .callout.bad, .card.bad)").length`); red != 0 {
+		t.Errorf("a finished run has %d red things", red)
+	}
+	b.axe()
+	b.shoot("finished")
+
+	// One is killed from the page, and comes back.
+	b.open(eval[string](b, `location.origin + "/#vision"`))
+	press(b, "kill replica-2")
+	b.shoot("dialog")
+	b.reason("a drill")
+	running[2].Exits()
+	b.until("its death is told with its cost", `[...document.querySelectorAll(".line.change.bad")].some(e =>
+		e.innerText.includes("replica-2") && / ms lost|\d s lost/.test(e.querySelector(".cost").innerText))`)
+	c.enter("vision", 2, 4, 1_000_000)
+	b.until("four are live again", live(4))
+	eval[bool](b, `([...document.querySelectorAll("section.job")].find(e => e.innerText.includes("vision")).querySelectorAll("details").forEach(d => d.open = true), true)`)
+	b.says(".event", "a drill")
+	b.says(".event", "healed")
+	b.axe()
+	for _, v := range views {
+		b.dress(v.dark, v.width, v.height)
+		b.shoot("run-" + v.name)
+	}
+
+	// The leader is stopped: the page of another server goes on.
+	old := servers.Leader()
+	servers.Stop(old)
+	b.says("#who", servers.Servers[servers.Leader()].Addr)
+	step := `parseInt(document.querySelector("[data-state=training] .tile b").textContent.replace(/\D/g, ""))`
+	b.until("it trains on", step+" > 0")
+	from := eval[int](b, step)
+	b.until("steps rise", fmt.Sprintf("%s > %d", step, from))
+	b.says("#link", "live")
+	b.says(".event", "leads from now on")
+	b.until("the death is still told", `[...document.querySelectorAll(".line.change.bad")].some(e => e.innerText.includes("replica-2"))`)
+	b.shoot("another-leader")
+}
+
+// live is true when so many replicas of vision are live, and no other is there.
+func live(n int) string {
+	return fmt.Sprintf(`[...document.querySelectorAll("section.job")].some(e => e.querySelector("h2").innerText === "vision" &&
+		e.querySelectorAll(".card").length === %d && [...e.querySelectorAll(".card .pills")].every(p => p.innerText.includes("live")))`, n)
+}
+
+// press clicks the button whose label begins so.
+func press(b *tab, label string) {
+	b.t.Helper()
+	find := fmt.Sprintf("document.querySelector('button[aria-label^=%q]:not([hidden])')", label)
+	b.until(label+" is there", "!!"+find)
+	eval[bool](b, "("+find+".click(), true)")
+}

@@ -11,7 +11,7 @@ import {Job} from "./job.js";
 import {Servers} from "./servers.js";
 import {link, run} from "./live.js";
 import * as store from "./store.js";
-import {age, causeText, gone, jobState, jobTone, natural, percent, plural, rate, whole} from "./words.js";
+import {age, causeText, gone, jobState, jobTone, natural, percent, plural, rate, short, whole} from "./words.js";
 
 const allOpen = 3;
 const at = id => document.getElementById(id);
@@ -83,7 +83,7 @@ function drawHeader(doc) {
     "ledger " + (doc.durable ? "on disk" : "in memory")].filter(Boolean).join(" · "));
   say(at("version"), "Skerry " + (doc.version || ""));
   const notes = [doc.open_joins && "Joins are open: replicas join without the token.", doc.certificate_warning].filter(Boolean)
-    .concat((doc.refused || []).map(r => `Refused: ${r.replica_id || ""} ${r.why || r.reason || r.error || ""}`));
+    .concat((doc.refused || []).map(r => `${short(r.replica_id)} was refused${r.times > 1 ? `, ${r.times} times` : ""}: ${r.reason}`));
   keyed(at("notes"), notes.slice(0, 5), String, () => el("div", {class: "callout warn"}), say);
 }
 
@@ -106,14 +106,14 @@ function drawOverview(doc) {
     e.append(el("td", {}, p.link), el("td", {}, p.state), ...p.cells);
     return e;
   }, (e, key) => {
-    const job = doc.jobs[key], p = e.skerry, replicas = Object.values(job.replicas);
+    const job = doc.jobs[key], p = e.skerry, replicas = Object.entries(job.replicas).map(([id, r]) => { r.replica_id = id; return r; });
     name(p.text, key);
     say(p.state, jobState(job));
     set(p.state, "class", "pill " + jobTone(job));
     say(p.cells[0], whole(job.max_step || 0));
     say(p.cells[1], job.step_rate === undefined ? "" : rate(job.step_rate));
     say(p.cells[2], job.goodput === undefined ? "" : percent(job.goodput));
-    say(p.cells[3], plural(replicas.filter(r => !gone(r)).length, "here", "here"));
+    say(p.cells[3], whole(replicas.filter(r => !gone(r)).length));
     name(p.what, what(job, replicas));
     set(e, "aria-current", shown.includes(key) && all.length > allOpen ? "true" : null);
   });
@@ -126,7 +126,7 @@ function what(job, replicas) {
   if (state === "reforming") return job.fell ? (job.fell.replica ? job.fell.replica + ": " : "") + causeText(job.fell) : job.fell_by || "";
   const odd = replicas.filter(r => ["suspect", "stuck", "away", "straggler", "draining", "healing"].includes(r.state));
   const slow = replicas.filter(r => r.straggler).length;
-  return [odd.length === 1 ? odd[0].replica_id + " is " + odd[0].state : odd.length ? odd.length + " are not simply live" : "", slow ? plural(slow, "straggler") : "", job.wanted ? "change wanted: " + job.wanted : ""].filter(Boolean).join(" · ");
+  return [odd.length === 1 ? short(odd[0].replica_id) + " is " + odd[0].state : odd.length ? odd.length + " are not simply live" : "", slow ? plural(slow, "straggler") : "", job.wanted ? "change wanted: " + job.wanted : ""].filter(Boolean).join(" · ");
 }
 
 function drawJobs(doc) {
@@ -174,8 +174,9 @@ function go() {
   const {job, replica} = asked();
   const s = sections.get(job);
   if (!s) return;
-  const card = replica && s.root.querySelector("[aria-current=true]");
-  (card || s.root.querySelector(".picked .card") || s.root).scrollIntoView({block: card ? "center" : "start"});
+  const card = replica && s.root.querySelector(".card[aria-current=true]");
+  const picked = replica && s.root.querySelector(".picked .card");
+  (picked || card || s.root).scrollIntoView({block: picked || card ? "nearest" : "start"});
 }
 
 addEventListener("hashchange", changed);

@@ -51,7 +51,7 @@ function updateServer(e, s, all) {
   say(p.role, role);
   set(p.role, "class", "pill " + tone);
   say(p.log, s.last_index ? whole(s.last_index) : "");
-  say(p.lag, s.leader ? "" : s.lag ? plural(s.lag, "entry", "entries") : "none");
+  say(p.lag, s.leader || s.state === "away" ? "" : s.lag ? plural(s.lag, "entry", "entries") : "none");
   say(p.silence, s.silence_ms >= 1000 ? age(s.silence_ms) + " silent" : s.state === "away" ? "silent" : "");
   say(p.version, s.version || "");
   show(p.hand, !s.leader && !!s.voter && s.state !== "away" && all.length > 1);

@@ -34,7 +34,7 @@ func TestTable(t *testing.T) {
 	eval[bool](b, `(f => { f.value = "REPLICA-29"; f.dispatchEvent(new Event("input")); return true })(document.querySelector(".replica-bar input"))`)
 	b.says(".replica-bar", "11 of 300")
 	b.click("table.rows", "replica-295")
-	b.until("its card is shown", `location.hash === "#j/replica-295" && document.querySelector(".picked .card").innerText.includes("replica-295")`)
+	b.until("its card is shown", `location.hash === "#j/replica-295" && document.querySelector(".picked .card")?.innerText.includes("replica-295")`)
 	b.axe()
 	b.shoot("table")
 	b.open(w.url + "#j/replica-7")
@@ -118,4 +118,32 @@ func TestTimeAxis(t *testing.T) {
 	}
 	b.until("milliseconds are seen", labels+`.match(/\d\d:\d\d\.\d{3}/)`)
 	b.shoot("zoomed")
+}
+
+// The list of all events is filtered by kind and by replica; a new one comes to its top.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	b, w := openTab(t), newWorld(t)
+	w.patch(object{"jobs": object{"j": job(fiveReplicas(), object{"last_seq": 200})}})
+	w.story("j", 200, 5, 30*time.Minute)
+	b.open(w.url)
+	b.until("they have come", `document.querySelectorAll(".line.change").length > 0`)
+	b.click("main", fmt.Sprintf("Events (%d)", len(w.mu.events["j"])))
+	choose := func(group, replica string) {
+		eval[bool](b, fmt.Sprintf(`(() => {
+			const [kind, who] = [document.querySelector("details select"), document.querySelector("details input")];
+			kind.value = %q; kind.dispatchEvent(new Event("change"));
+			who.value = %q; who.dispatchEvent(new Event("input"));
+			return true })()`, group, replica))
+	}
+	choose("deaths", "")
+	b.until("deaths alone", `(k => k.length > 5 && k.every(e => e.textContent === "lost"))([...document.querySelectorAll(".event .kind")])`)
+	choose("all kinds", "replica-3")
+	b.until("of one replica", `(k => k.length > 5 && k.every(e => e.textContent.includes("replica-3")))([...document.querySelectorAll(".event .told")])`)
+	choose("what was asked for", "")
+	b.says(".event", "by alice from 10.0.0.7: “node maintenance”")
+	w.tell("j", object{"at_ms": time.Now().UnixMilli(), "kind": "kill", "replica": "replica-1", "by": "bob", "from": "10.0.0.9", "reason": "a drill", "text": "replica-1 was killed by bob: a drill"})
+	b.until("the newest is first", `document.querySelector(".event")?.innerText.includes("replica-1 was killed by bob: a drill")`)
+	b.axe()
+	b.shoot("events")
 }

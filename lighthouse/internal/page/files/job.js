@@ -6,7 +6,7 @@ import {Replicas} from "./replicas.js";
 import {Changes, Events, changes, failed, sentence} from "./story.js";
 import {Timeline} from "./timeline.js";
 import * as store from "./store.js";
-import {age, causeText, gone, jobState, jobTone, percent, plural, quorumName, rate, span, whole} from "./words.js";
+import {age, causeText, gone, jobState, jobTone, percent, plural, quorumName, rate, short, span, whole} from "./words.js";
 
 /** Job is a job's section. */
 export class Job {
@@ -82,7 +82,7 @@ export class Job {
     else if (state === "reforming") text = "The quorum fell: " + (job.fell ? causeOf(job.fell) : job.fell_by || "cause unknown") + " · " + (job.reason || "the next one is being formed");
     else if (state === "finished") text = finishedText(job);
     else if (state === "idle") text = "No replica is here." + (job.fell ? " The last quorum fell: " + causeOf(job.fell) : "");
-    else if (job.wanted) text = "A change is wanted: " + job.wanted + ". The quorum stands until its members have asked for the next.";
+    else if (job.wanted) text = "A change is wanted: " + short(job.wanted) + ". The quorum stands until its members have asked for the next.";
     else if (last && failed(last) && store.now() - last.formed.at_ms < 60e3) text = last.formed.text + (last.cost.lost_ms !== undefined ? " · " + span(last.cost.lost_ms) + " lost" : "");
     show(this.news, text !== "");
     if (text) sentence(this.news, text);
@@ -90,8 +90,8 @@ export class Job {
   }
 
   facts(job, now) {
-    const done = jobState(job) === "finished";
-    const tiles = [{key: job.steps_total ? "of " + whole(job.steps_total) + " steps" : done ? "steps done" : "step", value: whole(job.max_step || 0)}];
+    const done = jobState(job) === "finished" || jobState(job) === "idle";
+    const tiles = [{key: job.steps_total ? "of " + whole(job.steps_total) + " steps" : jobState(job) === "finished" ? "steps done" : "step", value: whole(job.max_step || 0)}];
     if (!done && job.step_rate !== undefined) tiles.push({key: "steps/s", value: rate(job.step_rate), hint: "over the last ten seconds"});
     if (job.goodput !== undefined) tiles.push({key: "goodput", value: percent(job.goodput), tone: job.goodput >= 0.95 ? "good" : job.goodput >= 0.8 ? "warn" : "bad",
       hint: "the share of the time since the first quorum that was not lost to changes"});

@@ -37,14 +37,17 @@ function open(doc) {
 
 const urgency = job => ({bad: 0, warn: 1, good: 2, info: 2, done: 3, dim: 3})[jobTone(job)];
 
-let due = false, drawn = false;
+let due = false, drawn = false, draws = 0;
 
 /** changed has the page drawn soon: once for many changes, and not under the user's finger. */
 function changed() {
   if (due) return;
   due = true;
   requestAnimationFrame(function frame() {
-    if (busy()) return setTimeout(() => requestAnimationFrame(frame), 200);
+    if (busy()) {
+      say(at("link"), "held still for you");
+      return setTimeout(() => requestAnimationFrame(frame), 200);
+    }
     due = false;
     draw();
   });
@@ -62,6 +65,8 @@ function draw() {
   }
   if (!drawn && store.doc) requestAnimationFrame(() => performance.mark("skerry first replicas")); // painted by then
   drawn = !!store.doc;
+  // For the browser's own tools, and the test: the newest few.
+  if (++draws % 200 === 0) performance.clearMeasures("skerry draw");
   performance.measure("skerry draw", {start: began, end: performance.now()});
 }
 
@@ -75,11 +80,14 @@ function drawLink() {
   else if (headless) text = "No server leads. Standing quorums go on training; no new one is formed" + (doc.stale ? "; what is shown of the jobs may be old." : ".");
   say(trouble, text);
   show(trouble, text !== "");
+  const waits = doc ? Object.values(doc.jobs).filter(j => jobTone(j) === "bad").length : 0;
+  const title = (away ? "away · " : headless ? "no leader · " : waits ? plural(waits, "job") + " without a quorum · " : "") + "Skerry lighthouse";
+  if (document.title !== title) document.title = title;
   document.body.classList.toggle("stale", away || !!(doc && doc.stale));
 }
 
 function drawHeader(doc) {
-  say(at("who"), [doc.leads ? "leader, term " + doc.term : doc.leader ? "leader " + doc.leader + ", term " + doc.term : "does not lead", doc.cluster && "cluster " + doc.cluster.slice(0, 8),
+  say(at("who"), [doc.leader ? "leader " + doc.leader + ", term " + doc.term : "no leader", doc.cluster && "cluster " + doc.cluster.slice(0, 8),
     "ledger " + (doc.durable ? "on disk" : "in memory")].filter(Boolean).join(" · "));
   say(at("version"), "Skerry " + (doc.version || ""));
   const notes = [doc.open_joins && "Joins are open: replicas join without the token.", doc.certificate_warning].filter(Boolean)
@@ -123,10 +131,11 @@ function drawOverview(doc) {
 function what(job, replicas) {
   const state = jobState(job);
   if (state === "waiting") return job.reason || "";
+  if (state === "finished" || state === "idle") return "";
   if (state === "reforming") return job.fell ? (job.fell.replica ? job.fell.replica + ": " : "") + causeText(job.fell) : job.fell_by || "";
   const odd = replicas.filter(r => ["suspect", "stuck", "away", "straggler", "draining", "healing"].includes(r.state));
   const slow = replicas.filter(r => r.straggler).length;
-  return [odd.length === 1 ? short(odd[0].replica_id) + " is " + odd[0].state : odd.length ? odd.length + " are not simply live" : "", slow ? plural(slow, "straggler") : "", job.wanted ? "change wanted: " + job.wanted : ""].filter(Boolean).join(" · ");
+  return [odd.length === 1 ? short(odd[0].replica_id) + " is " + odd[0].state : odd.length ? odd.length + " are not simply live" : "", slow ? plural(slow, "straggler") : "", job.wanted ? "change wanted: " + short(job.wanted) : ""].filter(Boolean).join(" · ");
 }
 
 function drawJobs(doc) {

@@ -87,7 +87,7 @@ function updateChange(e, c) {
   hint(p.at, new Date(f.at_ms).toISOString());
   set(p.at, "datetime", new Date(f.at_ms).toISOString());
   name(p.id, quorumName(f.quorum_id, f.round, f.ordinal), `quorum ${f.quorum_id}, round ${f.round}`);
-  say(p.size, f.before !== undefined && f.before !== f.members ? `${f.before} → ${f.members}` : plural(f.members || 0, "member"));
+  say(p.size, f.before !== undefined && f.before !== f.members ? `${f.before} → ${f.members}` : f.members ? plural(f.members, "member") : "");
   sentence(p.text, f.text || causeText(f.cause));
   const who = [f.by ? "by " + f.by + (f.from && f.from !== f.by ? " from " + f.from : "") : "", f.reason ? "“" + f.reason + "”" : ""].filter(Boolean).join(": ");
   name(p.who, who);

@@ -264,7 +264,7 @@ function model(job, changes, events, now) {
       points.push({t: began, n: Math.max(0, (e.before || 0) - (e.gone || []).length)});
       outages.push({from: began, to: cost.resumed_ms !== undefined ? began + cost.resumed_ms : at});
     }
-    points.push({t: at, n: e.members || 0});
+    if (e.members) points.push({t: at, n: e.members});
     if (e.joined && e.joined.length) marks.push({lane: "join", t: at, text: e.text || "joined: " + e.joined.join(", ")});
   }
   for (const e of events) {

@@ -69,9 +69,10 @@ var mayImport = map[string][]string{
 
 	"lighthouse/internal/metrics": {"quorum", "internal/wire/..."},
 
-	"lighthouse/cluster":                  {"quorum", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
+	"lighthouse/cluster":                  {"quorum", "quorum/story", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
 	"lighthouse/cluster/internal/datadir": {"internal/wire"},
 	"lighthouse/cluster/internal/disk":    {},
+	"lighthouse/cluster/internal/repair":  {},
 
 	"manager/internal/final":   {},
 	"manager/internal/tasks":   {},

@@ -1,6 +1,9 @@
 package cluster
 
-import "github.com/skerry-ft/skerry/quorum"
+import (
+	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
+)
 
 // Command is an entry of the raft log. Exactly the fields that its kind names
 // are set. Kinds and fields are only ever added.
@@ -13,6 +16,7 @@ type Command struct {
 	Config  *quorum.Config   `json:"config,omitempty"`  // configure
 	Replica quorum.ReplicaID `json:"replica,omitempty"` // drain, evict
 	Server  string           `json:"server,omitempty"`  // retire
+	Told    []story.Told     `json:"told,omitempty"`    // with any command of a job; tell
 	Highest int64            `json:"highest,omitempty"` // forget: a job with an id above it stays; 0: none does
 }
 
@@ -26,6 +30,7 @@ const (
 	CommandConfigure CommandKind = "configure" // a job's own rules
 	CommandDrain     CommandKind = "drain"
 	CommandEvict     CommandKind = "evict"
+	CommandTell      CommandKind = "tell" // what was told of a job; older servers refuse it, which changes nothing
 
 	CommandUnconfigure CommandKind = "unconfigure" // back to the servers' rules
 	CommandForget      CommandKind = "forget"      // nobody uses the job any more

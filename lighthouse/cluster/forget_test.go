@@ -15,7 +15,7 @@ func TestJobInUseIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	s := newState()
 	l := quorum.NewLedger("c", "j", 100)
-	s.data.Jobs["j"] = &l
+	s.data.Jobs["j"] = &jobState{Ledger: l}
 	forget := func(highest int64) error {
 		data, err := json.Marshal(Command{Kind: CommandForget, Job: "j", Highest: highest})
 		if err != nil {

@@ -16,7 +16,9 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
 	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/disk"
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/repair"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // ErrNotLeader says that this server does not lead, or no longer does: what
@@ -155,7 +157,7 @@ func (l *Ledger) stores(conf *raft.Config) (raft.LogStore, raft.StableStore, raf
 	}
 	// The log's Close leaves its metadata open, and with them their lock.
 	meta := new(metadb.BoltMetaDB)
-	if err := repairSegments(dir.LogPath(), meta); err != nil {
+	if err := repair.Segments(dir.LogPath(), meta); err != nil {
 		return nil, nil, nil, errors.Join(err, meta.Close())
 	}
 	store, err := wal.Open(dir.LogPath(), wal.WithLogger(conf.Logger), wal.WithMetaStore(meta))
@@ -249,6 +251,9 @@ func (l *Ledger) Has(job string) bool { return l.state.has(job) }
 
 // Job returns a copy of a job's ledger; that of a new one gives ids above unixMs.
 func (l *Ledger) Job(name string, unixMs int64) quorum.Ledger { return l.state.job(name, unixMs) }
+
+// Told returns what is kept of what was told of a job, oldest first. The caller only reads it.
+func (l *Ledger) Told(name string) []story.Told { return l.state.told(name) }
 
 // barrier returns when all that was committed before has reached the state.
 func (l *Ledger) barrier() error {

@@ -13,7 +13,7 @@ func TestIdsRiseOverALostMajority(t *testing.T) {
 	t.Parallel()
 	s := newState()
 	l := quorum.NewLedger("c", "j", 100)
-	s.data.Jobs["j"] = &l
+	s.data.Jobs["j"] = &jobState{Ledger: l}
 	r := recovering{s, 1_000}
 	if _, err := r.Snapshot(); err != nil {
 		t.Fatal(err)

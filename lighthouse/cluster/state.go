@@ -13,6 +13,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // state is raft's state machine: the cluster id, and per job a quorum.Ledger.
@@ -25,16 +26,24 @@ type state struct {
 
 // replicated is what a snapshot holds.
 type replicated struct {
-	Cluster string                    `json:"cluster"`
-	Jobs    map[string]*quorum.Ledger `json:"jobs"`
-	Retired []string                  `json:"retired,omitempty"` // raft ids, see retire
+	Cluster string               `json:"cluster"`
+	Jobs    map[string]*jobState `json:"jobs"`
+	Retired []string             `json:"retired,omitempty"` // raft ids, see retire
 	// Floor is the highest id of all jobs that were forgotten: those of a job that
 	// takes the name of one begin above it (Q1).
 	Floor int64 `json:"floor,omitempty"`
 }
 
+// jobState is what is kept of a job: its ledger, and beside it what was told of it. An older
+// version leaves out what it does not know.
+type jobState struct {
+	quorum.Ledger
+
+	Told []story.Told `json:",omitempty"`
+}
+
 func newState() *state {
-	return &state{data: replicated{Jobs: make(map[string]*quorum.Ledger)}}
+	return &state{data: replicated{Jobs: make(map[string]*jobState)}}
 }
 
 // cluster returns the cluster id, "" before the first leader gave one.
@@ -59,6 +68,16 @@ func (s *state) job(name string, unixMs int64) quorum.Ledger {
 		return l.Clone()
 	}
 	return quorum.NewLedger(s.data.Cluster, name, max(unixMs, s.data.Floor))
+}
+
+// told returns what was told of a job.
+func (s *state) told(name string) []story.Told {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if l := s.data.Jobs[name]; l != nil {
+		return l.Told
+	}
+	return nil
 }
 
 // has says whether a job has a ledger.
@@ -115,11 +134,12 @@ func (s *state) Apply(entry *raft.Log) any {
 		return nil
 	}
 	if !known {
-		l = new(quorum.NewLedger(s.data.Cluster, c.Job, max(c.UnixMs, s.data.Floor)))
+		l = &jobState{Ledger: quorum.NewLedger(s.data.Cluster, c.Job, max(c.UnixMs, s.data.Floor))}
 	}
-	if err := applyTo(l, c); err != nil {
+	if err := applyTo(&l.Ledger, c); err != nil {
 		return err
 	}
+	l.Told = story.Keep(l.Told, c.Told)
 	s.data.Jobs[c.Job] = l
 	return nil
 }
@@ -156,6 +176,8 @@ func applyTo(l *quorum.Ledger, c Command) error {
 		return l.ApplyDrain(c.Replica)
 	case c.Kind == CommandEvict:
 		return l.ApplyEvict(c.Replica)
+	case c.Kind == CommandTell:
+		return nil // what is told comes with any command
 	}
 	return fmt.Errorf("ledger command of unknown kind %q", c.Kind)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/boundjson"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // Bounds on a snapshot that is read: one of this server's data dir, or of a leader.
@@ -64,15 +65,15 @@ func readState(r io.Reader) (replicated, error) {
 }
 
 // readLedger reads one job's ledger.
-func readLedger(in *boundjson.Decoder, job string) (*quorum.Ledger, error) {
+func readLedger(in *boundjson.Decoder, job string) (*jobState, error) {
 	var text json.RawMessage
 	if err := in.Value("ledger", maxJobBytes, &text); err != nil {
 		return nil, err
 	}
-	if n := countObjects(text); n > maxJobObjects {
+	if boundjson.Objects(text, maxJobObjects) > maxJobObjects {
 		return nil, fmt.Errorf("ledger has over %d objects", maxJobObjects)
 	}
-	var l *quorum.Ledger
+	var l *jobState
 	if err := json.Unmarshal(text, &l); err != nil {
 		return nil, err
 	}
@@ -82,24 +83,7 @@ func readLedger(in *boundjson.Decoder, job string) (*quorum.Ledger, error) {
 	if l.Job != job {
 		return nil, fmt.Errorf("Job = %.300q, want the name that it stands under", l.Job)
 	}
-	return l, l.Validate()
-}
-
-// countObjects counts the objects in a JSON text, to maxJobObjects and one: each
-// becomes some hundred bytes, however short it is.
-func countObjects(text []byte) int {
-	n, quoted := 0, false
-	for i := 0; i < len(text) && n <= maxJobObjects; i++ {
-		switch {
-		case quoted && text[i] == '\\':
-			i++
-		case text[i] == '"':
-			quoted = !quoted
-		case !quoted && text[i] == '{':
-			n++
-		}
-	}
-	return n
+	return l, errors.Join(l.Validate(), story.Validate(l.Told))
 }
 
 // checkSnapshot reads the newest snapshot that is kept, and returns why it is of no

@@ -51,6 +51,8 @@ func TestRestoreRefuses(t *testing.T) {
 		{`{"jobs":{"a":{"Job":"a","HighestID":9,"Last":{"ID":3,"Members":[{}]}}}}`, "last quorum: its Members[0]: quorum: invalid: replica id is empty"},
 		{`{"jobs":{"a":{"Job":"a","Last":{"ID":3,"Members":[` + strings.Repeat("{},", 1<<18) + `{}]}}}}`, "ledger has over 131072 objects"},
 		{`{"jobs":{"a":{"Job":"a"},"a":{"Job":"a"}}}`, `jobs: field "a" stands twice`},
+		{`{"jobs":{"a":{"Job":"a","Told":[` + strings.Repeat("{},", 1000) + `{}]}}}`, `job "a": told: 1001 entries, want at most 1000`},
+		{`{"jobs":{"a":{"Job":"a","Told":[{"Seq":-1,"Kind":"lost"}]}}}`, `job "a": told[0]: a number is not within 0 to`},
 		{`{"cluster":"` + strings.Repeat("x", 300) + `"}`, "cluster has 300 bytes, want at most 256"},
 		{`{"floor":-1}`, "floor = -1, want 0 to"},
 		{`{"floor":1e300}`, "floor: json: cannot unmarshal"},

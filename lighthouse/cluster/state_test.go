@@ -15,6 +15,7 @@ import (
 
 	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // apply runs a command through the state machine as raft does.
@@ -125,5 +126,45 @@ func TestRaftIDIsKept(t *testing.T) {
 	}
 	if id, err := d.RaftID(); err == nil {
 		t.Errorf("a broken file gave raft id %q", id)
+	}
+}
+
+// What was told of a job comes with any of its commands, survives snapshots, and goes with the
+// job; a command that is refused keeps none.
+func TestWhatWasToldIsKept(t *testing.T) {
+	t.Parallel()
+	s := newState()
+	told := func(seq int64) []story.Told {
+		return []story.Told{{Seq: seq, AtMs: 5, Kind: story.Lost, Replica: "a", Cause: &quorum.Cause{Kind: quorum.CauseLink, Replica: "a"}}}
+	}
+	for i, c := range []Command{{Kind: CommandTell}, {Kind: CommandDrain, Replica: "b"}, {Kind: CommandTell}} {
+		c.Job, c.UnixMs, c.Told = "j", 100, told(int64(min(i, 1)+1)) // the third says again what the second said
+		if err := apply(t, s, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := apply(t, s, Command{Kind: CommandFormed, Job: "j", Told: told(9)}); err == nil {
+		t.Error("a command without a quorum is taken")
+	}
+	snapshot, err := s.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sink memorySink
+	if err := snapshot.Persist(&sink); err != nil {
+		t.Fatal(err)
+	}
+	again := newState()
+	if err := again.Restore(io.NopCloser(&sink)); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(append(told(1), told(2)...), again.told("j")); d != "" {
+		t.Errorf("kept, and read again:\n%s", d)
+	}
+	if again.told("k") != nil {
+		t.Error("a job that is not there has told something")
+	}
+	if err := apply(t, again, Command{Kind: CommandForget, Job: "j"}); err != nil || again.told("j") != nil {
+		t.Errorf("forgotten: %v, and %v is kept", err, again.told("j"))
 	}
 }

@@ -1,4 +1,13 @@
-package cluster
+// Package repair makes a raft log readable that its own library left without an index.
+//
+// raft-wal v0.4.0 seals a segment when it takes entries back from its end, as a
+// follower does whose leader has others, but writes no index for it: what is
+// left of the segment can be read by the process that holds it, and by no later
+// one, which panics in raft. A server that was killed after that would never
+// start again. So the index is made here, from the entries, before the log is
+// opened. An index that was written and not yet named in the metadata is made
+// again: nothing else is touched.
+package repair
 
 import (
 	"encoding/binary"
@@ -13,14 +22,6 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// raft-wal v0.4.0 seals a segment when it takes entries back from its end, as a
-// follower does whose leader has others, but writes no index for it: what is
-// left of the segment can be read by the process that holds it, and by no later
-// one, which panics in raft. A server that was killed after that would never
-// start again. So the index is made here, from the entries, before the log is
-// opened. An index that was written and not yet named in the metadata is made
-// again: nothing else is touched.
-
 // The frames of a segment file, as raft-wal's format.go has them.
 const (
 	segmentHeaderBytes = 32
@@ -30,8 +31,8 @@ const (
 	frameCommit        = 3
 )
 
-// repairSegments gives an index to the sealed segments in dir that have none.
-func repairSegments(dir string, meta *metadb.BoltMetaDB) error {
+// Segments gives an index to the sealed segments in dir that have none.
+func Segments(dir string, meta *metadb.BoltMetaDB) error {
 	state, err := meta.Load(dir)
 	if err != nil {
 		return fmt.Errorf("read the raft log's metadata: %w", err)

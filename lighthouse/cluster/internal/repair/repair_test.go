@@ -1,4 +1,4 @@
-package cluster
+package repair
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ func TestLogIsReadAfterItsEndWasTakenBack(t *testing.T) {
 	open := func(f func(*wal.WAL)) {
 		t.Helper()
 		meta := new(metadb.BoltMetaDB)
-		if err := repairSegments(dir, meta); err != nil {
+		if err := Segments(dir, meta); err != nil {
 			t.Fatal(err)
 		}
 		log, err := wal.Open(dir, wal.WithMetaStore(meta))

@@ -94,7 +94,7 @@ func TestBig(t *testing.T) {
 }
 
 func bigPage(t *testing.T, jobs int) {
-	b, w := openTab(t), bigWorld(t, jobs)
+	w, b := bigWorld(t, jobs), openTab(t)
 	b.open("about:blank")
 	b.open(w.url)
 	b.until("replicas are there", `document.querySelectorAll("table.rows tbody tr").length > 10`)

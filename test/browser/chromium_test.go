@@ -35,7 +35,8 @@ type tab struct {
 }
 
 // openTab starts a browser, or skips the test where there is none. What the page says on
-// its console fails the test in the end, unless it is forgiven.
+// its console fails the test in the end, unless it is forgiven. It is opened after the servers
+// that it asks, so that it is closed before them.
 func openTab(t *testing.T) *tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU,

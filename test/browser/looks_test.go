@@ -26,7 +26,7 @@ func fiveReplicas() object {
 // A job that trains, with all that may be the matter with a replica: in light, dark and on a phone.
 func TestLooksOfAJobThatTrains(t *testing.T) {
 	t.Parallel()
-	b, w := openTab(t), newWorld(t)
+	w, b := newWorld(t), openTab(t)
 	replicas := fiveReplicas()
 	replicas["replica-3"] = replica(object{"straggler": true, "step_ms": 410, "wait_ms": 0})
 	replicas["replica-5:0f3f0a5c-1111-2222-3333-444455556666"] = replica(object{"state": "healing", "participant": false, "heals": true, "behind": 12, "step_ms": nil,
@@ -58,7 +58,7 @@ func TestLooksOfAJobThatTrains(t *testing.T) {
 // Names and evidence are text, whatever is in them: no element, no other direction, no flood.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
-	b, w := openTab(t), newWorld(t)
+	w, b := newWorld(t), openTab(t)
 	names := []string{`<img src=x onerror="document.title='owned'">`, "<script>document.title='owned'</script>", "\u202eevil-rtl", "__proto__", "constructor", "a/b?c#d", strings.Repeat("long", 60), "'\"`${1}"}
 	replicas := object{}
 	for _, name := range names {
@@ -84,7 +84,7 @@ func TestHostileNames(t *testing.T) {
 // page says what goes on; and what is away is said to be away.
 func TestLooksOfOtherStates(t *testing.T) {
 	t.Parallel()
-	b, w := openTab(t), newWorld(t)
+	w, b := newWorld(t), openTab(t)
 	gone := object{}
 	for i := range 3 {
 		gone[fmt.Sprintf("replica-%d", i)] = object{"state": "left", "cause": object{"kind": "left", "reason": "done"}}
@@ -114,7 +114,7 @@ func TestLooksOfOtherStates(t *testing.T) {
 // Each action asks for a reason, sends it, and says what came of it.
 func TestActions(t *testing.T) {
 	t.Parallel()
-	b, w := openTab(t), newWorld(t)
+	w, b := newWorld(t), openTab(t)
 	b.forgive("409")
 	w.patch(object{"jobs": object{"gpt-7b": job(object{"replica-0": replica(nil), "busy": replica(nil), "d": replica(object{"state": "draining"}), "e": object{"state": "evicted"}}, nil)}})
 	b.open(w.url)

@@ -28,11 +28,11 @@ func (c *cast) enter(job string, index, replicas, steps int) *testkit.Program {
 // The whole story, with nothing made up: a lighthouse of three servers, replicas that train in
 // processes of their own, and an operator who has only the page of one that follows.
 func TestStory(t *testing.T) {
+	servers := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Change: func(_ int, c *lighthouse.Config) { c.Rules.MinReplicas = 2 }})
+	c := &cast{t: t, trainer: testkit.Build(t, t.TempDir(), "examples/digits/trainer"), servers: servers}
 	b := openTab(t)
 	b.forgive("502") // while a server that was asked finds out who leads
 	b.forgive("503")
-	servers := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Change: func(_ int, c *lighthouse.Config) { c.Rules.MinReplicas = 2 }})
-	c := &cast{t: t, trainer: testkit.Build(t, t.TempDir(), "examples/digits/trainer"), servers: servers}
 	b.open(servers.Servers[servers.Followers()[0]].URL("/"))
 	b.says("main", "No job has come yet")
 	b.says("#servers", "answered by "+servers.Servers[servers.Leader()].Addr)

@@ -19,7 +19,7 @@ func many(n int) object {
 // The table: worst first, sorted by a press, filtered by name and by state; a link shows one replica.
 func TestTable(t *testing.T) {
 	t.Parallel()
-	b, w := openTab(t), newWorld(t)
+	w, b := newWorld(t), openTab(t)
 	w.patch(object{"jobs": object{"j": job(many(300), nil)}})
 	b.open(w.url)
 	first := `document.querySelector("table.rows tbody .name")?.innerText`
@@ -45,7 +45,7 @@ func TestTable(t *testing.T) {
 // while the page is patched.
 func TestNothingIsTakenFromUnderTheUser(t *testing.T) {
 	t.Parallel()
-	b, w := openTab(t), newWorld(t)
+	w, b := newWorld(t), openTab(t)
 	w.patch(object{"jobs": object{"j": job(fiveReplicas(), nil)}})
 	b.open(w.url)
 	b.says(".card", "replica-4")
@@ -68,7 +68,7 @@ func TestNothingIsTakenFromUnderTheUser(t *testing.T) {
 // by itself, with what happened meanwhile.
 func TestFallsBackToPollingAndComesBack(t *testing.T) {
 	t.Parallel()
-	b, w := openTab(t), newWorld(t)
+	w, b := newWorld(t), openTab(t)
 	b.forgive("404")
 	b.forgive("503")
 	w.patch(object{"jobs": object{"j": job(fiveReplicas(), nil)}})
@@ -97,7 +97,7 @@ func TestFallsBackToPollingAndComesBack(t *testing.T) {
 // The time axis can be used by pointer and by keys.
 func TestTimeAxis(t *testing.T) {
 	t.Parallel()
-	b, w := openTab(t), newWorld(t)
+	w, b := newWorld(t), openTab(t)
 	w.patch(object{"jobs": object{"j": job(fiveReplicas(), object{"last_seq": 60})}})
 	w.story("j", 60, 5, 30*time.Minute)
 	b.open(w.url)
@@ -123,7 +123,7 @@ func TestTimeAxis(t *testing.T) {
 // The list of all events is filtered by kind and by replica; a new one comes to its top.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	b, w := openTab(t), newWorld(t)
+	w, b := newWorld(t), openTab(t)
 	w.patch(object{"jobs": object{"j": job(fiveReplicas(), object{"last_seq": 200})}})
 	w.story("j", 200, 5, 30*time.Minute)
 	b.open(w.url)

@@ -198,7 +198,18 @@ func (b *tab) dress(dark bool, width, height int64) {
 // shoot keeps a picture of the whole page.
 func (b *tab) shoot(name string) {
 	b.t.Helper()
-	png := run(b, chromedp.FullScreenshot(100))
+	b.keep(name, run(b, chromedp.FullScreenshot(100)))
+}
+
+// shootPart keeps a picture of one element.
+func (b *tab) shootPart(selector, name string) {
+	b.t.Helper()
+	b.keep(name, run(b, chromedp.Screenshot(selector)))
+}
+
+// keep writes a picture where SKERRY_SCREENSHOTS says, or where it goes with the test.
+func (b *tab) keep(name string, png []byte) {
+	b.t.Helper()
 	dir := os.Getenv("SKERRY_SCREENSHOTS")
 	if dir == "" {
 		dir = b.t.TempDir()

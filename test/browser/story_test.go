@@ -52,8 +52,8 @@ func TestStory(t *testing.T) {
 		c.enter("short", i, 2, 60)
 	}
 	b.until("four are live", live(4))
-	b.says("[data-state=finished] h2", "short")
-	if red := eval[int](b, `document.querySelectorAll("[data-state=finished] :is(.pill.bad, .callout.bad, .card.bad)").length`); red != 0 {
+	b.says("[data-job=short][data-state=finished] .callout", "2 replicas went in good order")
+	if red := eval[int](b, `document.querySelectorAll("[data-job=short] :is(.pill.bad, .callout.bad, .card.bad)").length`); red != 0 {
 		t.Errorf("a finished run has %d red things", red)
 	}
 	b.axe()
@@ -65,14 +65,15 @@ func TestStory(t *testing.T) {
 	b.shoot("dialog")
 	b.reason("a drill")
 	running[2].Exits()
-	b.until("its death is told with its cost", `[...document.querySelectorAll(".line.change.bad")].some(e =>
+	b.until("its death is told with its cost", `[...document.querySelectorAll("[data-job=vision] .line.change.bad")].some(e =>
 		e.innerText.includes("replica-2") && / ms lost|\d s lost/.test(e.querySelector(".cost").innerText))`)
 	c.enter("vision", 2, 4, 1_000_000)
 	b.until("four are live again", live(4))
-	eval[bool](b, `([...document.querySelectorAll("section.job")].find(e => e.innerText.includes("vision")).querySelectorAll("details").forEach(d => d.open = true), true)`)
+	eval[bool](b, `(document.querySelectorAll("[data-job=vision] details").forEach(d => d.open = true), true)`)
 	b.says(".event", "a drill")
 	b.says(".event", "healed")
 	b.axe()
+	b.shootPart("[data-job=vision]", "readme")
 	for _, v := range views {
 		b.dress(v.dark, v.width, v.height)
 		b.shoot("run-" + v.name)
@@ -82,7 +83,7 @@ func TestStory(t *testing.T) {
 	old := servers.Leader()
 	servers.Stop(old)
 	b.says("#who", servers.Servers[servers.Leader()].Addr)
-	step := `parseInt(document.querySelector("[data-state=training] .tile b").textContent.replace(/\D/g, ""))`
+	step := `parseInt(document.querySelector("[data-job=vision] .tile b").textContent.replace(/\D/g, ""))`
 	b.until("it trains on", step+" > 0")
 	from := eval[int](b, step)
 	b.until("steps rise", fmt.Sprintf("%s > %d", step, from))
@@ -94,7 +95,7 @@ func TestStory(t *testing.T) {
 
 // live is true when so many replicas of vision are live, and no other is there.
 func live(n int) string {
-	return fmt.Sprintf(`[...document.querySelectorAll("section.job")].some(e => e.querySelector("h2").innerText === "vision" &&
+	return fmt.Sprintf(`[...document.querySelectorAll("[data-job=vision]")].some(e =>
 		e.querySelectorAll(".card").length === %d && [...e.querySelectorAll(".card .pills")].every(p => p.innerText.includes("live")))`, n)
 }
 

@@ -296,7 +296,7 @@ func (w *world) story(name string, n, size int, length time.Duration) {
 	for i := 0; len(w.mu.events[name]) < n; i++ {
 		t := at(len(w.mu.events[name]))
 		who := fmt.Sprintf("replica-%d", i*7%size)
-		id++
+		id += 2
 		switch {
 		case i == 0:
 			w.tell(name, object{"at_ms": t, "kind": "formed", "quorum_id": id, "round": 1, "members": size, "before": 0, "joined": []string{}, "text": fmt.Sprintf("%d members stand", size)})
@@ -322,8 +322,8 @@ func (w *world) death(name string, t, id int64, who string, size int) {
 	w.tell(name, object{"at_ms": t + 7, "kind": "formed", "quorum_id": id, "round": 1, "members": size - 1, "before": size, "gone": []object{cause}, "cause": cause,
 		"cost": object{"known_ms": known, "reformed_ms": again, "step": 661, "outcome": "discard"},
 		"text": who + " died: link cut, seen by 3 and 4 · known after 4 ms · four members again after 11 ms · step 661 done anew"})
-	w.tell(name, object{"at_ms": t + 150, "kind": "resumed", "quorum_id": id, "cost": object{"resumed_ms": 20.2 + float64(lost), "lost_ms": lost}, "text": fmt.Sprintf("step 661 committed · %d ms lost", lost)})
-	w.tell(name, object{"at_ms": t + 2400, "kind": "formed", "quorum_id": id, "round": 2, "members": size, "before": size - 1, "joined": []string{who},
+	w.tell(name, object{"at_ms": t + 150, "kind": "resumed", "quorum_id": id, "round": 1, "cost": object{"resumed_ms": 20.2 + float64(lost), "lost_ms": lost}, "text": fmt.Sprintf("step 661 committed · %d ms lost", lost)})
+	w.tell(name, object{"at_ms": t + 2400, "kind": "formed", "quorum_id": id + 1, "round": 1, "members": size, "before": size - 1, "joined": []string{who},
 		"text": who + " joined · heals from replica-1"})
 	w.tell(name, object{"at_ms": t + 2900, "kind": "healed", "replica": who, "text": who + " healed: 1.2 GB at 2,400 MB/s from replica-1 and replica-2"})
 }

@@ -24,7 +24,7 @@ export class Job {
     this.changes = new Changes();
     this.events = new Events();
     this.rules = el("dl", {class: "facts"});
-    this.root = el("section", {class: "job"},
+    this.root = el("section", {class: "job", "data-job": job},
       el("div", {class: "head"}, el("h2", {}, this.title), this.state, this.since, this.client),
       this.news, this.tiles, this.time.root, this.replicas.root, this.changes.root, this.events.root,
       el("details", {}, el("summary", {}, "Rules in force"), this.rules, this.rulesButton));

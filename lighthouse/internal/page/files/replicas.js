@@ -49,6 +49,7 @@ export class Replicas {
     const here = all.filter(r => !gone(r));
     const many = here.length > mostCards;
     this.counts(all);
+    this.root.classList.toggle("many", many);
     show(this.filter, many);
     show(this.scroll, many);
     show(this.cards, !many);

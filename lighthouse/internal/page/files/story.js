@@ -5,17 +5,19 @@ import {causeText, clock, clockMs, plural, quorumName, short, span} from "./word
 
 /**
  * changes reads a job's events, oldest first: each formed quorum with its cost, to which the
- * first commit in it adds what is known then.
+ * first commit in it adds what is known then. Of a round of the same members that followed,
+ * only the commit is told, which is another one.
  */
 export function changes(events) {
   const all = [], newest = new Map();
+  const key = e => e.quorum_id + "." + (e.round || 1);
   for (const e of events) {
     if (e.kind === "formed") {
       const c = {formed: e, resumed: null, cost: {...e.cost}};
       all.push(c);
-      newest.set(e.quorum_id, c);
+      newest.set(key(e), c);
     } else if (e.kind === "resumed") {
-      const c = newest.get(e.quorum_id);
+      const c = newest.get(key(e));
       if (!c) continue;
       c.resumed = e;
       Object.assign(c.cost, e.cost);

@@ -12,7 +12,7 @@ const least = 100; // ms: a change of some milliseconds is to be seen, too
 const lanes = [
   {key: "death", title: "deaths", kinds: ["lost", "stuck"]},
   {key: "join", title: "joins", kinds: ["returned"]},
-  {key: "drain", title: "drains", kinds: ["drained", "left", "evicted", "draining"]},
+  {key: "drain", title: "drains", kinds: ["drained", "left", "evicted"]},
   {key: "heal", title: "heals", kinds: ["healed"]},
   {key: "lead", title: "leaders", kinds: ["leader"]},
 ];

@@ -28,7 +28,7 @@ export function span(ms) {
 }
 
 /** age is span for what ticks: whole seconds only. */
-export const age = ms => span(Math.max(0, Math.floor(ms / 1000) * 1000));
+export const age = ms => ms < 1000 ? "0 s" : span(Math.floor(ms / 1000) * 1000);
 
 const trim = s => s.includes(".") ? s.replace(/\.?0+$/, "") : s;
 

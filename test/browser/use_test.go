@@ -112,7 +112,7 @@ func TestTimeAxis(t *testing.T) {
 	press("Home")
 	b.until("all is shown", `document.querySelector(".time button:last-child").getAttribute("aria-pressed") === "true"`)
 	press("ArrowLeft")
-	b.until("the last mark is read out", `/^\d\d:\d\d:\d\d\.\d{3} · replica-/.test(document.querySelector(".readout").textContent)`)
+	b.until("the last mark is read out", `/^\d\d:\d\d:\d\d\.\d{3} · (replica|lighthouse)-/.test(document.querySelector(".readout").textContent)`)
 	for range 12 {
 		press("+")
 	}

@@ -11,6 +11,11 @@ func (m *Manager) beat() quorum.Beat {
 		Position: m.mu.rank.Position(), QuorumID: m.mu.rank.QuorumID(), Ballots: m.mu.rank.Ballots(), Phase: m.mu.phase,
 		Progress: m.presence.moves.Load(),
 	}
+	b.Own, b.Wait = m.metrics.Pace()
+	b.HealBytes, b.Discarded = m.healBytes.Load(), m.mu.stats.Discards
+	if in := m.mu.heals.incoming; in != nil {
+		b.HealTotal = uint64(in.Mirror.Bytes())
+	}
 	b.Waits = busy || m.balloting.Load() > 0 || m.waitsLocked()
 	if m.mu.rank.Draining() != "" {
 		b.Phase = quorum.PhaseDraining

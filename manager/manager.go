@@ -74,6 +74,7 @@ type Manager struct {
 		life    life        // of Run
 		phase   quorum.Phase
 		stats   Stats
+		fell    fallen // the last quorum
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
@@ -104,6 +105,7 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 	}
 	epoch := pg.Epoch{Cluster: m.mu.rank.Quorum().Cluster, QuorumID: id}
 	step := m.mu.rank.Position().Step + 1
+	m.mu.fell = fallen{cause, time.Now()}
 	a := &m.mu.attempt
 	switch r := m.mu.request; {
 	case r != nil:
@@ -135,6 +137,24 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 	m.log.Warn().Err(cause).Int64(logkey.QuorumID, id).Int64(logkey.Step, step).Msg("quorum fell")
 	m.managed.Abort(epoch, cause)
 	m.events.Emit(GroupBroken{QuorumID: id, Step: step, Cause: cause})
+}
+
+// fallen is how the last quorum fell; of no cause: none has.
+type fallen struct {
+	cause error
+	at    time.Time
+}
+
+// fall is what the lighthouse is told of it: the cause too, unless others told it.
+func (f fallen) fall() (said quorum.Fall) {
+	if f.cause == nil {
+		return said
+	}
+	said.Ago = time.Since(f.at)
+	if !errors.Is(f.cause, errSibling) && !errors.Is(f.cause, errLost) && !errors.Is(f.cause, errFallen) {
+		said.Why = f.cause.Error()
+	}
+	return said
 }
 
 // accuse tells the lighthouse who broke this rank's group, or could not even be reached.

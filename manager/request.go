@@ -212,7 +212,7 @@ func (m *Manager) reportFor(r *request) quorum.RankReport {
 	}
 	return m.mu.rank.Report(quorum.ReportOptions{
 		ShrinkOnly: r.opts.ShrinkOnly, Sync: r.sync && !r.opts.ForbidHeal,
-		CheckpointMetadata: m.transport.Metadata(),
+		CheckpointMetadata: m.transport.Metadata(), Fall: m.mu.fell.fall(),
 	})
 }
 

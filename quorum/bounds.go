@@ -282,11 +282,11 @@ func validateJoin(j Join) error {
 	if err := validateLast(j.Last); err != nil {
 		return err
 	}
-	if err := validateBytes("why it fell", j.Why, MaxEvidenceBytes); err != nil {
+	if err := validateBytes("why it fell", j.Fall.Why, MaxEvidenceBytes); err != nil {
 		return err
 	}
-	if j.FellFor < 0 {
-		return invalidf("it fell %v ago, want 0 or more", j.FellFor)
+	if j.Fall.Ago < 0 {
+		return invalidf("it fell %v ago, want 0 or more", j.Fall.Ago)
 	}
 	// Whether they fit the quorum is asked when they are taken, see Accuse.
 	return validateAccusations(j.Accusations)

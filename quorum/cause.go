@@ -98,8 +98,8 @@ func (m *Machine) fallCause(r *replica) Cause {
 		}
 	}
 	why := "its quorum fell"
-	if r.join != nil && r.join.Why != "" {
-		why = r.join.Why
+	if r.join != nil && r.join.Fall.Why != "" {
+		why = r.join.Fall.Why
 	}
 	return Cause{Kind: CauseFailed, Replica: r.id, Evidence: "joined: " + why}
 }

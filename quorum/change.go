@@ -82,6 +82,6 @@ func (m *Machine) tellCommit(r *replica) {
 	}
 	c := *m.changed
 	c.Resumed = m.now.Sub(m.began)
-	c.Lost, m.changed = max(0, c.Resumed-m.pace.middle), nil
+	c.Lost, m.changed = max(0, c.Resumed-m.pace.Middle()), nil
 	m.tell(Event{Kind: EventResumed, Change: &c, Text: fmt.Sprintf("%v after the first sign", c.Resumed.Round(time.Millisecond))})
 }

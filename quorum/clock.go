@@ -177,7 +177,7 @@ func (m *Machine) Doubt(now time.Time, late time.Duration) {
 		m.wanted.again = m.wanted.again.Add(late)
 	}
 	// L3: a step that went on meanwhile was not longer by that; nor did its members hang.
-	m.pace.doubt(now, late)
+	m.pace.Doubt(now, late)
 	m.formed = earlier(now, m.formed.Add(late))
 	for _, r := range m.order {
 		r.doubt(now, late)

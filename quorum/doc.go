@@ -7,11 +7,11 @@
 // # Pure
 //
 // The package does no I/O, starts no goroutine, takes no lock, reads no clock
-// and no randomness, and imports only cmp, errors, fmt, slices, strings and
-// time. Every input method takes the time in hand first; time that goes back is
-// a programmer's error and panics. Same input, same output, byte for byte: so
-// what runs in production runs in the simulator and in the transcripts of
-// testdata.
+// and no randomness, and imports only cmp, errors, fmt, slices, strings, time, and
+// what is as pure below it. Every input method takes the time in hand first; time
+// that goes back is a programmer's error and panics. Same input, same output, byte
+// for byte: so what runs in production runs in the simulator and in the transcripts
+// of testdata.
 //
 // # Usage
 //
@@ -46,7 +46,7 @@
 //	it hears              join.go, witness.go, probe.go, judge.go who is lost; incarnation.go
 //	                      who takes whose place, blind.go when its own sight is in doubt, answer.go
 //	                      a ledger that was lost, clock.go time
-//	it leaves out         links.go, odd.go and odd_trial.go, flap.go, stuck.go and pace.go, away.go
+//	it leaves out         links.go, odd.go and odd_trial.go, flap.go, stuck.go and internal/pace, away.go
 //	who heals             heal_plan.go, assign.go; sources.go before a join; view.go and seat.go
 //	                      where the list is too long to be told
 //	a member              member*.go; ballot.go, tally.go, parity.go

@@ -306,7 +306,7 @@ func (m *Machine) arrived(now time.Time, r *replica) { m.arrivedAfter(now, r, ni
 func (m *Machine) arrivedAfter(now time.Time, r *replica, before *waiting) {
 	w := r.join
 	if r.member && !m.repeats(r) {
-		m.sign(now.Add(-w.FellFor))
+		m.sign(now.Add(-w.Fall.Ago))
 	}
 	// §3.1: a member's fall ends the quorum, and what it knows goes to the others at once
 	// (C7). One that only lacks the last answer ends nothing: it gets that again.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/skerry-ft/skerry/quorum/internal/pace"
 )
 
 // Machine is one job's state at the leader: the ledger, and what is soft, that
@@ -56,7 +58,7 @@ type Machine struct {
 	refusals []refusal    // sorted by name: who breaks quorums though it lives
 	trial    trial        // who of the last quorum called something else than whom
 	barren   int          // quorums in a row that committed nothing
-	pace     pace         // how long a step takes, for StuckAfter (L3)
+	pace     pace.Pace    // how long a step takes, for StuckAfter (L3)
 	budget   budget       // when the job may form its next quorum (L1)
 	highest  Position     // the highest position seen; it falls when a quorum is formed below it (C4)
 	probes   uint64       // the number of the newest probe; none has that of an earlier one

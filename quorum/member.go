@@ -26,6 +26,7 @@ type RankReport struct {
 	CommitFailures     int64
 	Accusations        []Accusation
 	Differs            bool // the ballots said that this rank's bytes are not the others'
+	Fall               Fall
 
 	Attempt  uint64 // counts the rank's ShouldCommits, see Polls
 	Void     bool   // this rank gives no ballot in Attempt, which failed, or whose operations went with the quorum that fell: it is void
@@ -81,6 +82,9 @@ func MergeReports(self Member, reports []RankReport) (Join, error) {
 		m.Differs = m.Differs || r.Differs
 		if r.Kind == JoinFall {
 			j.Kind = JoinFall
+			if r.Fall.Ago >= j.Fall.Ago && (r.Fall.Why != "" || j.Fall.Why == "") { // who found it out first knows why
+				j.Fall = r.Fall
+			}
 		}
 		j.LastDigests[rank] = r.LastDigest
 		j.Fact = mergeFact(j.Fact, r.Fact, rank)

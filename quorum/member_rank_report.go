@@ -78,6 +78,7 @@ type ReportOptions struct {
 	ShrinkOnly         bool // asks that nobody new is let in
 	Sync               bool // promises to heal before the collectives
 	CheckpointMetadata string
+	Fall               Fall
 }
 
 // Report says what this rank knows now, for the need that is under way (§4.1).
@@ -117,7 +118,7 @@ func (r *Rank) Report(o ReportOptions) RankReport {
 	if r.need == needAsk {
 		return rep
 	}
-	rep.Kind = JoinFall
+	rep.Kind, rep.Fall = JoinFall, o.Fall
 	if r.quorum != nil {
 		rep.CommitFailures = max(rep.CommitFailures, 1)
 		rep.Fact = r.claim.Fact(r.position, r.quorum.ID)

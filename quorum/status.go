@@ -94,7 +94,7 @@ func (m *Machine) Status(now time.Time) Status {
 	s := Status{
 		Cluster: m.ledger.Cluster, Job: m.ledger.Job, Client: m.client, Config: m.config,
 		HighestID: m.ledger.HighestID, Last: m.last, Stands: m.last != nil && !m.fallen, Fell: m.fell,
-		Ready: d.Ready, Reason: d.Reason, StepTime: m.pace.middle, StuckAfter: m.stuckAfter(),
+		Ready: d.Ready, Reason: d.Reason, StepTime: m.pace.Middle(), StuckAfter: m.stuckAfter(),
 	}
 	if m.wanted.pushed {
 		s.Wanted = m.wanted.reason

@@ -226,3 +226,16 @@ func later(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// stuckSteps is how many median steps without progress are stuck, if they are longer than
+// Config.StuckAfter: an evaluation or a checkpoint between two steps may take as long as several.
+const stuckSteps = 10
+
+// stuckAfter is how long a live replica may make no progress; 0: for ever.
+func (m *Machine) stuckAfter() time.Duration {
+	if m.config.StuckAfter == 0 {
+		return 0
+	}
+	// It only grows by this: a fast job may compute for StuckAfter all the same.
+	return max(m.config.StuckAfter, stuckSteps*m.pace.Middle())
+}

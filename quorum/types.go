@@ -141,10 +141,14 @@ type Join struct {
 	Last        *LastAnswer
 	Accusations []Accusation
 
-	// Why a join of kind JoinFall fell, in the words of its rank, for people; and how long ago
-	// it found that out.
-	Why     string
-	FellFor time.Duration
+	Fall Fall // of a join of kind JoinFall
+}
+
+// Fall is why a rank's quorum fell, in its own words, for people; and how long ago it found
+// that out. Of one that was told of it by others both are zero.
+type Fall struct {
+	Why string
+	Ago time.Duration
 }
 
 // Accusation is one witness's word against a member of its quorum. Only first
@@ -212,6 +216,10 @@ type Beat struct {
 	// Away says that the replica does not join, because its trainer has not moved
 	// for longer than a step may wait; see TrainerAway.
 	Away bool
+	// For people, as of late: how long a step of its takes beside waiting, and how long it
+	// waits in one; bytes that its heals have brought, of how many; attempts discarded.
+	Own, Wait                       time.Duration
+	HealBytes, HealTotal, Discarded uint64
 }
 
 // Outcome is what became of a contested step.

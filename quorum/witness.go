@@ -72,7 +72,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	back := m.alive(now, r)
 	m.noteBeat(now, r, b)
 	// L3: how long a step takes says how long one that does not move is not stuck.
-	m.pace.step(now, b.Position.Step)
+	m.pace.Step(now, b.Position.Step)
 	m.notePosition(r, b.Position)
 	// A member that runs in an older quorum has its answer on the way.
 	news := m.noteRunning(r, b.QuorumID) && (m.fallen || !r.member)

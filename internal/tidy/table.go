@@ -8,9 +8,11 @@ package tidy
 //
 // The packages of openToAll are open to all but quorum.
 var mayImport = map[string][]string{
-	"quorum":       {},
+	"quorum":       {"quorum/internal/..."},
 	"quorum/shell": {"quorum"},
 	"quorum/story": {"quorum"},
+
+	"quorum/internal/pace": {},
 
 	"store":           {"internal/burst", "internal/perhost", "internal/proof"},
 	"store/storetest": {"store"},
@@ -58,12 +60,17 @@ var mayImport = map[string][]string{
 	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
 	"checkpoint/durable/s3":          {"checkpoint", "checkpoint/durable"},
 
-	"lighthouse": {"quorum", "quorum/shell", "lighthouse/api", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost", "internal/split"},
+	"lighthouse": {"quorum", "quorum/shell", "quorum/story", "lighthouse/api", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost", "internal/split"},
 	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
 
-	"lighthouse/api":           {},
-	"lighthouse/internal/page": {},
-	"lighthouse/internal/web":  {"quorum", "lighthouse/api", "lighthouse/internal/page", "internal/wire", "internal/guard"},
+	"lighthouse/api":              {},
+	"lighthouse/internal/access":  {"internal/guard", "internal/wire/..."},
+	"lighthouse/internal/feed":    {"quorum", "quorum/story", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/web"},
+	"lighthouse/internal/live":    {"lighthouse/api"},
+	"lighthouse/internal/page":    {},
+	"lighthouse/internal/openapi": {},
+	"lighthouse/internal/web":     {"quorum", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/openapi", "lighthouse/internal/page", "internal/wire/...", "internal/guard", "internal/perhost"},
+	"lighthouse/internal/facts":   {"quorum", "quorum/story", "lighthouse/api", "internal/wire/..."},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
 

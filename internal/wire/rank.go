@@ -32,6 +32,8 @@ func RankReportToProto(r quorum.RankReport) *skerrypb.RankQuorumRequest {
 		Withdraw:           r.Withdraw,
 		Away:               r.Away,
 		Differs:            r.Differs,
+		Why:                Evidence(r.Fall.Why),
+		AgoUs:              uint64(r.Fall.Ago.Microseconds()),
 	}
 	if len(r.Fact.Digests) > 0 {
 		m.FactDigest = DigestToProto(r.Fact.Digests[0])
@@ -67,6 +69,7 @@ func RankReportFromProto(m *skerrypb.RankQuorumRequest) (quorum.RankReport, erro
 		Withdraw:           m.GetWithdraw(),
 		Away:               m.GetAway(),
 		Differs:            m.GetDiffers(),
+		Fall:               fallFromProto(m.GetWhy(), m.GetAgoUs()),
 	}
 	if m.GetFactDigest() != nil {
 		r.Fact.Digests = []quorum.Digest{DigestFromProto(m.GetFactDigest())}

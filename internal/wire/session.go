@@ -68,6 +68,8 @@ func BeatToProto(b quorum.Beat) *skerrypb.Beat {
 		Progress: b.Progress,
 		Waits:    &b.Waits,
 		Away:     b.Away,
+		OwnUs:    uint64(b.Own.Microseconds()), WaitUs: uint64(b.Wait.Microseconds()),
+		HealBytes: b.HealBytes, HealTotalBytes: b.HealTotal, Discarded: b.Discarded,
 	}
 }
 
@@ -83,6 +85,8 @@ func BeatFromProto(b *skerrypb.Beat) (quorum.Beat, error) {
 		Progress: b.GetProgress(),
 		Waits:    b == nil || b.Waits == nil || b.GetWaits(),
 		Away:     b.GetAway(),
+		Own:      upToHour(b.GetOwnUs()), Wait: upToHour(b.GetWaitUs()),
+		HealBytes: b.GetHealBytes(), HealTotal: b.GetHealTotalBytes(), Discarded: b.GetDiscarded(),
 	}
 	return r, c.result()
 }
@@ -97,6 +101,7 @@ func JoinToProto(j quorum.Join) *skerrypb.Join {
 		Fact:        FactToProto(j.Fact),
 		Last:        LastAnswerToProto(j.Last),
 		Accusations: AccusationsToProto(j.Accusations),
+		Why:         Evidence(j.Fall.Why), AgoUs: uint64(j.Fall.Ago.Microseconds()),
 	}
 }
 
@@ -114,8 +119,23 @@ func JoinFromProto(j *skerrypb.Join) (quorum.Join, error) {
 		Fact:        c.fact("fact", j.GetFact()),
 		Last:        c.lastAnswer("last", j.GetLast()),
 		Accusations: c.accusations("accusations", j.GetAccusations()),
+		Fall:        fallFromProto(j.GetWhy(), j.GetAgoUs()),
 	}
 	return r, c.result()
+}
+
+// maxAgo is what a longer time since a fall counts as: a quorum that is put together for so
+// long has no cost to the millisecond.
+const maxAgo = time.Hour
+
+func upToHour(us uint64) time.Duration {
+	return time.Duration(min(us, uint64(maxAgo/time.Microsecond))) * time.Microsecond
+}
+
+// fallFromProto takes what a peer says of its fall: what is no text that may be shown is made
+// one.
+func fallFromProto(why string, agoUs uint64) quorum.Fall {
+	return quorum.Fall{Why: Evidence(why), Ago: upToHour(agoUs)}
 }
 
 // Timing is how often a replica beats and how long the lighthouse waits.

@@ -1692,9 +1692,17 @@ type Beat struct {
 	Waits *bool `protobuf:"varint,6,opt,name=waits,proto3,oneof" json:"waits,omitempty"`
 	// Whether the replica joins no more until its trainer, which has called nothing
 	// for longer than a step may wait, calls again.
-	Away          bool `protobuf:"varint,7,opt,name=away,proto3" json:"away,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Away bool `protobuf:"varint,7,opt,name=away,proto3" json:"away,omitempty"`
+	// For people, as of late: how long a step of its takes beside waiting, and how long it
+	// waits for others in one; bytes that its heals have brought, of how many; attempts that
+	// it discarded. The last three rise for as long as its process lives.
+	OwnUs          uint64 `protobuf:"varint,8,opt,name=own_us,json=ownUs,proto3" json:"own_us,omitempty"`
+	WaitUs         uint64 `protobuf:"varint,9,opt,name=wait_us,json=waitUs,proto3" json:"wait_us,omitempty"`
+	HealBytes      uint64 `protobuf:"varint,10,opt,name=heal_bytes,json=healBytes,proto3" json:"heal_bytes,omitempty"`
+	HealTotalBytes uint64 `protobuf:"varint,11,opt,name=heal_total_bytes,json=healTotalBytes,proto3" json:"heal_total_bytes,omitempty"`
+	Discarded      uint64 `protobuf:"varint,12,opt,name=discarded,proto3" json:"discarded,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Beat) Reset() {
@@ -1776,15 +1784,53 @@ func (x *Beat) GetAway() bool {
 	return false
 }
 
+func (x *Beat) GetOwnUs() uint64 {
+	if x != nil {
+		return x.OwnUs
+	}
+	return 0
+}
+
+func (x *Beat) GetWaitUs() uint64 {
+	if x != nil {
+		return x.WaitUs
+	}
+	return 0
+}
+
+func (x *Beat) GetHealBytes() uint64 {
+	if x != nil {
+		return x.HealBytes
+	}
+	return 0
+}
+
+func (x *Beat) GetHealTotalBytes() uint64 {
+	if x != nil {
+		return x.HealTotalBytes
+	}
+	return 0
+}
+
+func (x *Beat) GetDiscarded() uint64 {
+	if x != nil {
+		return x.Discarded
+	}
+	return 0
+}
+
 type Join struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Member        *Member                `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
-	Kind          JoinKind               `protobuf:"varint,2,opt,name=kind,proto3,enum=skerry.v1.JoinKind" json:"kind,omitempty"`
-	Number        uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
-	LastDigests   []*Digest              `protobuf:"bytes,4,rep,name=last_digests,json=lastDigests,proto3" json:"last_digests,omitempty"`
-	Fact          *Fact                  `protobuf:"bytes,5,opt,name=fact,proto3" json:"fact,omitempty"`
-	Last          *LastAnswer            `protobuf:"bytes,6,opt,name=last,proto3" json:"last,omitempty"`
-	Accusations   []*Accusation          `protobuf:"bytes,7,rep,name=accusations,proto3" json:"accusations,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Member      *Member                `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
+	Kind        JoinKind               `protobuf:"varint,2,opt,name=kind,proto3,enum=skerry.v1.JoinKind" json:"kind,omitempty"`
+	Number      uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	LastDigests []*Digest              `protobuf:"bytes,4,rep,name=last_digests,json=lastDigests,proto3" json:"last_digests,omitempty"`
+	Fact        *Fact                  `protobuf:"bytes,5,opt,name=fact,proto3" json:"fact,omitempty"`
+	Last        *LastAnswer            `protobuf:"bytes,6,opt,name=last,proto3" json:"last,omitempty"`
+	Accusations []*Accusation          `protobuf:"bytes,7,rep,name=accusations,proto3" json:"accusations,omitempty"`
+	// Of a fall: why, in the words of the rank that found it out, and how long ago that was.
+	Why           string `protobuf:"bytes,8,opt,name=why,proto3" json:"why,omitempty"`
+	AgoUs         uint64 `protobuf:"varint,9,opt,name=ago_us,json=agoUs,proto3" json:"ago_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1866,6 +1912,20 @@ func (x *Join) GetAccusations() []*Accusation {
 		return x.Accusations
 	}
 	return nil
+}
+
+func (x *Join) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *Join) GetAgoUs() uint64 {
+	if x != nil {
+		return x.AgoUs
+	}
+	return 0
 }
 
 type Withdraw struct {
@@ -4484,6 +4544,8 @@ type RankQuorumRequest struct {
 	Void               bool                   `protobuf:"varint,20,opt,name=void,proto3" json:"void,omitempty"`         // the attempt is void: its ops went with the quorum that fell, and this rank gives no ballot
 	Away               bool                   `protobuf:"varint,21,opt,name=away,proto3" json:"away,omitempty"`         // with withdraw: this rank's trainer has not moved for too long, and it reports no more until it does
 	Differs            bool                   `protobuf:"varint,22,opt,name=differs,proto3" json:"differs,omitempty"`   // the ballots said that this rank's bytes are not the others'
+	Why                string                 `protobuf:"bytes,23,opt,name=why,proto3" json:"why,omitempty"`            // of a fall: see Join
+	AgoUs              uint64                 `protobuf:"varint,24,opt,name=ago_us,json=agoUs,proto3" json:"ago_us,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -4670,6 +4732,20 @@ func (x *RankQuorumRequest) GetDiffers() bool {
 		return x.Differs
 	}
 	return false
+}
+
+func (x *RankQuorumRequest) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *RankQuorumRequest) GetAgoUs() uint64 {
+	if x != nil {
+		return x.AgoUs
+	}
+	return 0
 }
 
 type RankQuorumResponse struct {
@@ -5661,7 +5737,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\vaccusations\x18\b \x03(\v2\x15.skerry.v1.AccusationR\vaccusations\x12\x14\n" +
 	"\x05relay\x18\t \x01(\bR\x05relay\x12\x14\n" +
 	"\x05avoid\x18\n" +
-	" \x01(\tR\x05avoid\"\xeb\x01\n" +
+	" \x01(\tR\x05avoid\"\x82\x03\n" +
 	"\x04Beat\x12/\n" +
 	"\bposition\x18\x01 \x01(\v2\x13.skerry.v1.PositionR\bposition\x12\x1b\n" +
 	"\tquorum_id\x18\x02 \x01(\x03R\bquorumId\x12\x18\n" +
@@ -5669,8 +5745,15 @@ const file_skerry_proto_rawDesc = "" +
 	"\x05phase\x18\x04 \x01(\x0e2\x10.skerry.v1.PhaseR\x05phase\x12\x1a\n" +
 	"\bprogress\x18\x05 \x01(\x04R\bprogress\x12\x19\n" +
 	"\x05waits\x18\x06 \x01(\bH\x00R\x05waits\x88\x01\x01\x12\x12\n" +
-	"\x04away\x18\a \x01(\bR\x04awayB\b\n" +
-	"\x06_waits\"\xb1\x02\n" +
+	"\x04away\x18\a \x01(\bR\x04away\x12\x15\n" +
+	"\x06own_us\x18\b \x01(\x04R\x05ownUs\x12\x17\n" +
+	"\await_us\x18\t \x01(\x04R\x06waitUs\x12\x1d\n" +
+	"\n" +
+	"heal_bytes\x18\n" +
+	" \x01(\x04R\thealBytes\x12(\n" +
+	"\x10heal_total_bytes\x18\v \x01(\x04R\x0ehealTotalBytes\x12\x1c\n" +
+	"\tdiscarded\x18\f \x01(\x04R\tdiscardedB\b\n" +
+	"\x06_waits\"\xda\x02\n" +
 	"\x04Join\x12)\n" +
 	"\x06member\x18\x01 \x01(\v2\x11.skerry.v1.MemberR\x06member\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.skerry.v1.JoinKindR\x04kind\x12\x16\n" +
@@ -5678,7 +5761,9 @@ const file_skerry_proto_rawDesc = "" +
 	"\flast_digests\x18\x04 \x03(\v2\x11.skerry.v1.DigestR\vlastDigests\x12#\n" +
 	"\x04fact\x18\x05 \x01(\v2\x0f.skerry.v1.FactR\x04fact\x12)\n" +
 	"\x04last\x18\x06 \x01(\v2\x15.skerry.v1.LastAnswerR\x04last\x127\n" +
-	"\vaccusations\x18\a \x03(\v2\x15.skerry.v1.AccusationR\vaccusations\"\"\n" +
+	"\vaccusations\x18\a \x03(\v2\x15.skerry.v1.AccusationR\vaccusations\x12\x10\n" +
+	"\x03why\x18\b \x01(\tR\x03why\x12\x15\n" +
+	"\x06ago_us\x18\t \x01(\x04R\x05agoUs\"\"\n" +
 	"\bWithdraw\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\"$\n" +
 	"\n" +
@@ -5868,7 +5953,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\n" +
 	"replica_id\x18\x02 \x01(\tR\treplicaId\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x15\n" +
-	"\x13KillReplicaResponse\"\xac\x06\n" +
+	"\x13KillReplicaResponse\"\xd5\x06\n" +
 	"\x11RankQuorumRequest\x12\x1d\n" +
 	"\n" +
 	"group_rank\x18\x01 \x01(\rR\tgroupRank\x12'\n" +
@@ -5897,7 +5982,9 @@ const file_skerry_proto_rawDesc = "" +
 	"\aattempt\x18\x13 \x01(\x04R\aattempt\x12\x12\n" +
 	"\x04void\x18\x14 \x01(\bR\x04void\x12\x12\n" +
 	"\x04away\x18\x15 \x01(\bR\x04away\x12\x18\n" +
-	"\adiffers\x18\x16 \x01(\bR\adiffers\"\xda\x01\n" +
+	"\adiffers\x18\x16 \x01(\bR\adiffers\x12\x10\n" +
+	"\x03why\x18\x17 \x01(\tR\x03why\x12\x15\n" +
+	"\x06ago_us\x18\x18 \x01(\x04R\x05agoUs\"\xda\x01\n" +
 	"\x12RankQuorumResponse\x12)\n" +
 	"\x06quorum\x18\x01 \x01(\v2\x11.skerry.v1.QuorumR\x06quorum\x12\x1d\n" +
 	"\n" +

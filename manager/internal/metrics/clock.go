@@ -45,6 +45,8 @@ type clock struct {
 	attempt  time.Time     // end of the last attempt, or the first call
 	spent    [kinds]time.Duration
 	newSpell time.Time // when the trainer last came out of the manager
+
+	own, waited time.Duration // of an attempt, as of late
 }
 
 // pass accounts for the time up to now.
@@ -145,11 +147,28 @@ func (c *clock) end(now time.Time, kind Kind) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pass(now)
+	took := now.Sub(c.attempt)
+	c.own, c.waited = ofLate(c.own, c.compute), ofLate(c.waited, took-c.compute)
 	c.spent[kind] += c.compute
 	c.compute, c.healing = 0, false
-	took := now.Sub(c.attempt)
 	c.attempt = now
 	return took
+}
+
+// ofLate is a mean in which the newest counts for a quarter: what a replica was like ten
+// attempts ago is no news.
+func ofLate(mean, newest time.Duration) time.Duration {
+	if mean == 0 {
+		return newest
+	}
+	return mean + (newest-mean)/4
+}
+
+// pace is how long an attempt takes of late: outside the manager, and beside that.
+func (c *clock) pace() (own, waited time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.own, c.waited
 }
 
 // seconds is what was spent on each kind.

@@ -173,6 +173,10 @@ func (m *Metrics) Ended(kind Kind) {
 	m.committed.Observe(took)
 }
 
+// Pace is how long an attempt of the trainer's takes of late: how long it computes, and how
+// long it waits for others beside that.
+func (m *Metrics) Pace() (own, waited time.Duration) { return m.clock.pace() }
+
 // QuorumFormed says how long an answer took.
 func (m *Metrics) QuorumFormed(took time.Duration) { m.quorum.Observe(took.Seconds()) }
 

@@ -99,8 +99,9 @@ function updateChange(e, c) {
 }
 
 function updateCost(p, cost) {
-  const known = cost.lost_ms !== undefined;
-  say(p.lost, known ? span(cost.lost_ms) + " lost" : "");
+  // A change that took no longer than a step would have lost nothing, and says no number.
+  const known = cost.lost_ms !== undefined || cost.resumed_ms !== undefined;
+  say(p.lost, known ? span(cost.lost_ms || 0) + " lost" : "");
   const each = [["known", cost.known_ms], ["again", cost.reformed_ms], ["training", cost.resumed_ms]].filter(([, v]) => v !== undefined);
   say(p.costs, each.map(([k, v]) => k + " " + span(v)).join(" · "));
   hint(p.cost, each.length ? "After the first sign of it: the fault was known, members stood again, the first step was committed." : "");

@@ -1,4 +1,7 @@
-package quorum
+// Package pace finds how long a job's steps take, from the steps that its members' beats tell:
+// where one takes minutes, Config.StuckAfter alone would call its members stuck in the middle
+// of it (PROTOCOL §6, L3).
+package pace
 
 import (
 	"slices"
@@ -6,10 +9,6 @@ import (
 )
 
 const (
-	// stuckSteps is how many median steps without progress are stuck, if they are
-	// longer than Config.StuckAfter: an evaluation or a checkpoint between two steps may take as
-	// long as several of them.
-	stuckSteps = 10
 	// paceSteps is how many of the newest steps the median is of, and paceLeast
 	// how many there must be. Steps that become longer move it after eight of them; a first one
 	// that takes far longer than those that follow does not.
@@ -17,10 +16,9 @@ const (
 	paceLeast = 5
 )
 
-// pace is how long steps take, as their commits show: where one takes minutes, StuckAfter
-// alone would call its members stuck in the middle of it (§6, L3). The zero value knows
-// nothing. It is copied by value.
-type pace struct {
+// Pace is how long steps take, as their commits show. The zero value knows nothing. It is
+// copied by value.
+type Pace struct {
 	highest int64                    // the highest step that a beat told
 	at      time.Time                // when it was reached; zero: not seen
 	took    [paceSteps]time.Duration // a ring: the n-th stands at n modulo its length
@@ -28,9 +26,9 @@ type pace struct {
 	middle  time.Duration            // their median; 0: too few are known
 }
 
-// step notes that a beat tells a step. The first member to tell it counts. Where the highest
+// Step notes that a beat tells a step. The first member to tell it counts. Where the highest
 // position fell (C4), nothing is timed until the job has passed it again.
-func (p *pace) step(now time.Time, step int64) {
+func (p *Pace) Step(now time.Time, step int64) {
 	if step <= p.highest {
 		return
 	}
@@ -44,15 +42,20 @@ func (p *pace) step(now time.Time, step int64) {
 	p.highest, p.at = step, now
 }
 
-// doubt takes out what this process slept through.
-func (p *pace) doubt(now time.Time, late time.Duration) {
+// Doubt takes out what this process slept through.
+func (p *Pace) Doubt(now time.Time, late time.Duration) {
 	if !p.at.IsZero() {
-		p.at = earlier(now, p.at.Add(late))
+		if p.at = p.at.Add(late); p.at.After(now) {
+			p.at = now
+		}
 	}
 }
 
+// Middle is the median of late; 0: too few steps are known.
+func (p *Pace) Middle() time.Duration { return p.middle }
+
 // median is that of the newest steps.
-func (p *pace) median() time.Duration {
+func (p *Pace) median() time.Duration {
 	// Until then StuckAfter alone holds.
 	if p.n < paceLeast {
 		return 0
@@ -61,13 +64,4 @@ func (p *pace) median() time.Duration {
 	// The median, not the mean: one step that was held up for minutes would hide a hang.
 	slices.Sort(took)
 	return took[len(took)/2]
-}
-
-// stuckAfter is how long a live replica may make no progress; 0: for ever.
-func (m *Machine) stuckAfter() time.Duration {
-	if m.config.StuckAfter == 0 {
-		return 0
-	}
-	// It only grows by this: a fast job may compute for StuckAfter all the same.
-	return max(m.config.StuckAfter, stuckSteps*m.pace.middle)
 }

@@ -70,7 +70,8 @@ export class Job {
       hint(e, t.hint || null);
       set(e, "class", "tile " + (t.tone || ""));
     });
-    this.time.update(job, this.all, store.feed(this.job), now);
+    // Of the version that this.all was made of: the feed may be newer when a second has passed.
+    this.time.update(job, this.all, {version: this.version, list: store.feed(this.job).list}, now);
   }
 
   /** tell says in a sentence what a user must know of a job that does not simply train. */

@@ -156,15 +156,26 @@ func eval[T any](b *tab, script string) T {
 	return run(b, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
 }
 
-// until waits until an expression is true. It fails with what the page shows.
+// until waits until an expression is true, over a change of the page and over what is not
+// there yet. It fails with what the page shows.
 func (b *tab) until(what, script string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	poll := chromedp.Poll[chromedp.Void](script, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(patience))
-	if _, err := chromedp.Run(ctx, poll); err != nil {
-		b.shoot("failed")
-		b.t.Fatalf("waited for: %s (%v)\n%s", what, err, eval[string](b, "document.body.innerText"))
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	try := chromedp.Evaluate[bool]("Promise.resolve("+script+").then(Boolean)", chromedp.EvalAwaitPromise)
+	for {
+		ok, err := chromedp.Run(ctx, try)
+		if ok && err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			b.shoot("failed")
+			b.t.Fatalf("waited for: %s (%v)\n%s", what, err, eval[string](b, "document.body.innerText"))
+		}
 	}
 }
 
@@ -198,18 +209,7 @@ func (b *tab) dress(dark bool, width, height int64) {
 // shoot keeps a picture of the whole page.
 func (b *tab) shoot(name string) {
 	b.t.Helper()
-	b.keep(name, run(b, chromedp.FullScreenshot(100)))
-}
-
-// shootPart keeps a picture of one element.
-func (b *tab) shootPart(selector, name string) {
-	b.t.Helper()
-	b.keep(name, run(b, chromedp.Screenshot(selector)))
-}
-
-// keep writes a picture where SKERRY_SCREENSHOTS says, or where it goes with the test.
-func (b *tab) keep(name string, png []byte) {
-	b.t.Helper()
+	png := run(b, chromedp.FullScreenshot(100))
 	dir := os.Getenv("SKERRY_SCREENSHOTS")
 	if dir == "" {
 		dir = b.t.TempDir()

@@ -70,8 +70,9 @@ var mayImport = map[string][]string{
 	"lighthouse/internal/killer":  {"quorum", "internal/guard", "internal/wire/..."},
 	"lighthouse/internal/link":    {"lighthouse/cluster", "internal/guard"},
 	"lighthouse/internal/live":    {"lighthouse/api"},
+	"lighthouse/internal/page":    {},
 	"lighthouse/internal/openapi": {},
-	"lighthouse/internal/web":     {"quorum", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/openapi", "internal/wire/...", "internal/guard", "internal/perhost"},
+	"lighthouse/internal/web":     {"quorum", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/openapi", "lighthouse/internal/page", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"lighthouse/internal/facts":   {"quorum", "quorum/story", "lighthouse/api", "internal/wire/..."},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},

@@ -8,7 +8,7 @@
 //
 // One port serves everything: skerry.v1.Lighthouse (sessions, admin),
 // torchft.LighthouseService, and HTTP: the pages, /api/v1, /status.json, /healthz, /livez,
-// /metrics, /debug/pprof (package internal/web; docs/API.md).
+// /metrics, /metrics/targets, /debug/pprof (package internal/web; docs/API.md).
 //
 // # What is kept where
 //

@@ -99,7 +99,6 @@ func (j *job) written(w *write) {
 	q := j.machine.Form(j.now(), w.d, w.token, w.createdMs)
 	if w.d.Changed {
 		j.leadership.feed.Saved(j.name, w.told)
-		j.leadership.server.metrics.Formed(j.name, q, time.Now())
 		j.told.Formed(q)
 	}
 	j.answer(q, w.d.Answers)
@@ -132,7 +131,7 @@ func (j *job) push() {
 		round = last.Round
 	}
 	for _, e := range j.machine.Events() {
-		j.leadership.server.metrics.Happened(j.name, e, time.Now())
+		j.leadership.server.metrics.Happened(j.name, e)
 		j.told.Event(e)
 		at := time.Now().UnixMilli()
 		j.leadership.feed.Note(j.name, at, round, e)

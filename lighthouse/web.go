@@ -19,13 +19,12 @@ type (
 	Status        = api.Status
 	JobStatus     = api.JobStatus
 	ReplicaStatus = api.ReplicaStatus
-	HistoryStatus = api.HistoryStatus
 )
 
 // newWeb is the server's HTTP side.
 func (s *Server) newWeb() *web.Server {
 	return web.New(web.Config{
-		Guard: s.guard, Addr: s.Addr(), Names: s.names, Transport: s.transport, Metrics: s.metrics.Handler(),
+		Guard: s.guard, Addr: s.Addr(), Names: s.names, Transport: s.transport, Metrics: s.metrics.Handler(), Jobs: s.jobs,
 		HelloTimeout: s.cfg.HelloTimeout, Sampled: s.sampled,
 	}, behind{s})
 }

@@ -1,15 +1,11 @@
 package web
 
 import (
-	_ "embed" // the page
 	"fmt"
 	"net/http"
 
 	"github.com/skerry-ft/skerry/lighthouse/internal/access"
 )
-
-//go:embed page.html
-var pageHTML []byte
 
 // servePage answers with a page that has that policy for its content.
 func servePage(html []byte, policy string) http.HandlerFunc {

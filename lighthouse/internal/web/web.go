@@ -15,6 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/internal/live"
+	"github.com/skerry-ft/skerry/lighthouse/internal/page"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -102,6 +103,8 @@ type Config struct {
 	Names     func() []string // the hosts by which browsers may reach the server, beside addresses
 	Transport *http.Transport // for requests that the leader is to serve
 	Metrics   http.Handler    // answers a scrape
+	// Jobs are those that this server leads, as the rules have them.
+	Jobs func(context.Context) []quorum.Status
 
 	// HelloTimeout is how long a request's header may take.
 	HelloTimeout time.Duration
@@ -160,12 +163,13 @@ func (s *Server) Wait() {
 func (s *Server) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	plain := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, s.compressed(h)) }
-	plain("GET /{$}", servePage(pageHTML,
-		"default-src 'self'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'"))
+	plain("GET /{$}", page.Index().ServeHTTP)
+	plain("GET "+page.Assets, page.Files().ServeHTTP)
 	plain("GET /status.json", s.forwarded(s.serveStatus))
 	mux.HandleFunc("GET "+pathHealth, s.serveHealth)
 	mux.HandleFunc("GET "+pathLive, serveLive)
 	mux.Handle("GET /metrics", s.cfg.Metrics)
+	mux.HandleFunc("GET /metrics/targets", s.forwarded(s.serveTargets))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", unhurried(pprof.Profile))
 	mux.HandleFunc("GET /debug/pprof/trace", unhurried(pprof.Trace))

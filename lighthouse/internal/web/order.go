@@ -56,16 +56,21 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", quorum.ErrInvalid, fmt.Errorf(format, args...))
 }
 
+// maxDrained is how much of a body that is too large is thrown away: a client that has
+// sent all of it reads the answer, where one that is cut sees a broken connection.
+const maxDrained = 4 << 20
+
 // body reads the body of a request, once: what follows reads the same again.
 func body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	tooLarge := failf(http.StatusRequestEntityTooLarge, "too large", "the body has more than %d bytes, want at most that", api.MaxBodyBytes)
-	if r.ContentLength > api.MaxBodyBytes {
-		w.Header().Set("Connection", "close") // the rest is not read
-		return nil, tooLarge
+	var text []byte
+	var err error
+	if r.ContentLength <= api.MaxBodyBytes { // or is not said
+		text, err = io.ReadAll(io.LimitReader(r.Body, api.MaxBodyBytes+1))
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxBodyBytes))
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, tooLarge
+	if r.ContentLength > api.MaxBodyBytes || len(text) > api.MaxBodyBytes {
+		_, _ = io.CopyN(io.Discard, r.Body, maxDrained) // its end, or an error, is as good
+		w.Header().Set("Connection", "close")           // what is left is not read
+		return nil, failf(http.StatusRequestEntityTooLarge, "too large", "the body has more than %d bytes, want at most that", api.MaxBodyBytes)
 	}
 	if err != nil {
 		return nil, invalid("the body broke off: %w", err)

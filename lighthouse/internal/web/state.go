@@ -35,17 +35,17 @@ func (s *Server) serveOverview(w http.ResponseWriter, r *http.Request) {
 	answer(w, r, o, timeless(o))
 }
 
-// timeless is o without the times that pass by themselves.
+// timeless is o without what goes on by itself: times, and signs of life.
 func timeless(o api.Overview) api.Overview {
 	o.NowMs, o.UptimeMs = 0, 0
 	jobs := make([]api.Job, len(o.Jobs))
 	for i, j := range o.Jobs {
 		replicas := make([]api.Replica, len(j.Replicas))
 		for k, r := range j.Replicas {
-			r.SilenceMs, r.IdleMs, r.WaitingMs = 0, 0, 0
+			r.SilenceMs, r.IdleMs, r.WaitingMs, r.Progress = 0, 0, 0, 0
 			replicas[k] = r
 		}
-		j.Replicas = replicas
+		j.Replicas, j.Goodput = replicas, 0
 		jobs[i] = j
 	}
 	o.Jobs = jobs

@@ -40,7 +40,9 @@ func FuzzActions(f *testing.F) {
 	pages := s.newWeb().HTTP().Handler
 	for _, path := range []string{"/", "/jobs/default/replicas/a/drain", "/jobs/default/replicas/a%2Fb/evict", "/jobs//replicas//kill",
 		"/jobs/default/replicas/%00/drain", "/jobs/a%20b/replicas/x/kill", "/jobs/default/replicas/" + strings.Repeat("x", 300) + "/evict",
-		"/jobs/../replicas/a/drain", "/status.json", "/debug/pprof/cmdline", "//", "/jobs/default/replicas/\xff/drain"} {
+		"/jobs/../replicas/a/drain", "/status.json", "/debug/pprof/cmdline", "//", "/jobs/default/replicas/\xff/drain",
+		"/api/v1/jobs/default/replicas/a/drain", "/api/v1/jobs/default/replicas/a%2Fb/undo", "/api/v1/jobs//rules", "/api/v1/leader/transfer",
+		"/api/v1/events?since=x", "/api/v1/stream", "/api/v1/", "/api/v1/jobs/default/replicas/%E2%80%AE/kill"} {
 		f.Add(path)
 	}
 	f.Fuzz(func(t *testing.T, path string) {

@@ -107,9 +107,13 @@ func (s *Server) knownJob(r *http.Request) error {
 	case err != nil:
 		return err
 	case !known:
-		return failf(http.StatusNotFound, "unknown job", "no job is called %q; GET /api/v1/status lists them", name)
+		return unknownJob(name)
 	}
 	return nil
+}
+
+func unknownJob(name string) failure {
+	return failf(http.StatusNotFound, "unknown job", "no job is called %q; GET /api/v1/status lists them", name)
 }
 
 // errOtherSite refuses what a browser sends for another site.
@@ -147,5 +151,5 @@ func NoUndo(job quorum.Status, id quorum.ReplicaID) error {
 			return fmt.Errorf("%w: replica %q is %s: no drain or evict of it is under way", ErrConflict, id, r.State)
 		}
 	}
-	return fmt.Errorf("%w: no replica of job %q is called %q", quorum.ErrUnknown, job.Job, id)
+	return fmt.Errorf("%w: %q", quorum.ErrUnknown, id)
 }

@@ -43,7 +43,7 @@ func (s *Server) queryOf(r *http.Request) (query, error) {
 		case err != nil:
 			return q, err
 		case !known:
-			return q, failf(http.StatusNotFound, "unknown job", "no job is called %q; GET /api/v1/status lists them", q.job)
+			return q, unknownJob(q.job)
 		}
 	}
 	since := values.Get("since")

@@ -85,5 +85,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(f.status)
-	_ = json.NewEncoder(w).Encode(api.Failure{Error: api.Problem{Code: f.code, Message: f.Error()}}) // a reader who has gone needs no error
+	// Which package an error is of is nothing to those who ask.
+	text := strings.TrimPrefix(f.Error(), "quorum: ")
+	_ = json.NewEncoder(w).Encode(api.Failure{Error: api.Problem{Code: f.code, Message: text}}) // a reader who has gone needs no error
 }

@@ -24,7 +24,7 @@ func (s *Server) serveOverview(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		f := failureOf(err)
 		if f.status == http.StatusNotFound {
-			f.code = "unknown job"
+			f = unknownJob(job)
 		}
 		fail(w, r, f)
 		return

@@ -99,10 +99,10 @@ type Backend interface {
 // Config is what the HTTP side of a server has of it.
 type Config struct {
 	Guard     *guard.Guard
-	Addr      net.Addr               // where the server listens
-	Named     func(host string) bool // whether a host, as a browser sends it, is this server's
-	Transport *http.Transport        // for requests that the leader is to serve
-	Metrics   http.Handler           // answers a scrape
+	Addr      net.Addr        // where the server listens
+	Names     func() []string // the hosts by which browsers may reach the server, beside addresses
+	Transport *http.Transport // for requests that the leader is to serve
+	Metrics   http.Handler    // answers a scrape
 	// Jobs are those that this server leads, as the rules have them.
 	Jobs func(context.Context) []quorum.Status
 

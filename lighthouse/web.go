@@ -222,8 +222,7 @@ func (s *Server) head() Status {
 func (j *job) facts(ctx context.Context) (facts.Job, error) {
 	one := facts.Job{Name: j.name}
 	err := j.do(ctx, func(now time.Time) {
-		one.Rules, one.BeatInterval, one.NowMs = j.machine.Status(now), j.timing().BeatInterval, now.UnixMilli()
-		one.SinceMs = now.Add(-one.Rules.Since).UnixMilli()
+		one.Now, one.Rules, one.BeatInterval = now, j.machine.Status(now), j.timing().BeatInterval
 		for _, e := range j.events {
 			one.Events = append(one.Events, api.Note(e))
 		}

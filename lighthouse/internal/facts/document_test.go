@@ -28,7 +28,7 @@ func crowd(step int64, jitter func(i int) int) Job {
 			},
 		})
 	}
-	return Job{Name: "j", Rules: m, BeatInterval: 100 * time.Millisecond, SinceMs: 5, NowMs: step}
+	return Job{Name: "j", Rules: m, BeatInterval: 100 * time.Millisecond, Now: time.UnixMilli(step)}
 }
 
 // TestStandingJobStandsStill: of a job that trains the document changes by its step alone,

@@ -145,7 +145,7 @@ func (s behind) Undo(ctx context.Context, name string, id quorum.ReplicaID, _ we
 func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainRequest) (*skerrypb.DrainResponse, error) {
 	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
-		err = behind{l.server}.Drain(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
+		err = behind{l.server}.Drain(ctx, req.GetJob(), id, l.server.orderOf(ctx, skerrypb.Lighthouse_Drain_FullMethodName, req))
 	}
 	var alone bool
 	if err == nil {
@@ -158,7 +158,7 @@ func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainReques
 func (l *lighthouseService) Evict(ctx context.Context, req *skerrypb.EvictRequest) (*skerrypb.EvictResponse, error) {
 	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
-		err = behind{l.server}.Evict(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
+		err = behind{l.server}.Evict(ctx, req.GetJob(), id, l.server.orderOf(ctx, skerrypb.Lighthouse_Evict_FullMethodName, req))
 	}
 	return &skerrypb.EvictResponse{}, wire.StatusError(err)
 }

@@ -15,9 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/metadata"
+
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
 	"github.com/skerry-ft/skerry/internal/testkit"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
@@ -355,4 +358,56 @@ func TestOrdersNameTheCertificate(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// TestCallsThroughAFollowerNameTheirOperator: who orders by a call, of whichever server, is
+// told by the name of the certificate that the asked one saw, and no metadata changes that.
+func TestCallsThroughAFollowerNameTheirOperator(t *testing.T) {
+	t.Parallel()
+	c := guardtest.New(t)
+	cluster := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(i int, cfg *lighthouse.Config) {
+		lighthousetest.Patient(cfg)
+		cfg.Guard = c.Options(t, guard.Lighthouse, fmt.Sprint("server-", i))
+		cfg.Raft.Lease = cfg.Raft.Heartbeat
+	}})
+	leader, follower := cluster.Servers[cluster.Leader()], cluster.Servers[cluster.Followers()[0]]
+	fellow := guarded(t, guardtest.Open(t, c.Options(t, guard.Lighthouse, "fellow")), leader.Addr)
+	open(t, fellow, hello("a"))
+	alice := guardtest.Open(t, c.Options(t, guard.Operator, "alice"))
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "skerry-by-bin", "root", "skerry-from-bin", "10.9.9.9")
+	for _, s := range []*lighthousetest.Server{follower, leader} {
+		ctx, grace := ctx, uint32(1000)
+		if s == leader {
+			ctx = metadata.AppendToOutgoingContext(ctx, "skerry-hop", "1")
+			grace++
+		}
+		req := &skerrypb.ConfigureRequest{GraceMs: &grace}
+		if _, err := skerrypb.NewLighthouseClient(guarded(t, alice, s.Addr)).Configure(ctx, req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st := func() (told []api.Event) {
+		for _, e := range leaderEvents(t, alice, leader) {
+			if e.Kind == "configured" {
+				told = append(told, e)
+			}
+		}
+		return told
+	}
+	testkit.Eventually(t, "both are told", func() bool { return len(st()) == 2 })
+	for i, e := range st() {
+		if e.By != "alice" || e.From != "127.0.0.1" {
+			t.Errorf("order %d is told by %q, from %q; want alice's", i, e.By, e.From)
+		}
+	}
+}
+
+func leaderEvents(t testing.TB, g *guard.Guard, l *lighthousetest.Server) []api.Event {
+	t.Helper()
+	resp, err := browser(t, g).Get("https://" + l.Addr + "/api/v1/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it has been read
+	return answered[[]api.Event](t, resp, http.StatusOK)
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
@@ -118,7 +119,11 @@ func (s *Server) forward(ctx context.Context, leader, method string, req any) (a
 	if access.IsCluster(method) {
 		defer func() { _ = conn.Close() }() // it has served
 	}
-	err = conn.Invoke(access.PassedOn(ctx), method, req, resp)
+	out := access.PassedOn(ctx)
+	if access.Orders(method) && !guard.IsUnvouched(ctx) {
+		out = s.askerOf(ctx, method, req).Tell(out, s.guard.Speaks(), method, req)
+	}
+	err = conn.Invoke(out, method, req, resp)
 	if err == nil || ctx.Err() != nil {
 		return resp, err
 	}

@@ -137,7 +137,7 @@ func (j *job) info(now time.Time) *skerrypb.JobInfo {
 func (l *lighthouseService) KillReplica(ctx context.Context, req *skerrypb.KillReplicaRequest) (*skerrypb.KillReplicaResponse, error) {
 	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
-		err = behind{l.server}.Kill(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
+		err = behind{l.server}.Kill(ctx, req.GetJob(), id, l.server.orderOf(ctx, skerrypb.Lighthouse_KillReplica_FullMethodName, req))
 	}
 	return &skerrypb.KillReplicaResponse{}, wire.StatusError(err)
 }
@@ -150,7 +150,8 @@ func (l *lighthouseService) Configure(ctx context.Context, req *skerrypb.Configu
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
-	rules, err := l.server.configure(ctx, req.GetJob(), wanted, orderOf(ctx, ""))
+	a := l.server.askerOf(ctx, skerrypb.Lighthouse_Configure_FullMethodName, req)
+	rules, err := l.server.configure(ctx, req.GetJob(), wanted, web.Order{By: a.By, From: a.From})
 	return &skerrypb.ConfigureResponse{Rules: wire.RulesToProto(rules.Config(), rules.Own())}, wire.StatusError(err)
 }
 

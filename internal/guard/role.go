@@ -106,6 +106,22 @@ func called(cert *x509.Certificate) string {
 	return Shown(fmt.Sprintf("%q", cert.Subject.CommonName))
 }
 
+// Name is what the holder of a certificate is called where people read of it.
+func Name(cert *x509.Certificate) string {
+	if name := Shown(cert.Subject.CommonName); name != "" {
+		return name
+	}
+	return fmt.Sprintf("certificate %x", cert.SerialNumber)
+}
+
+// CallerName is the Name of a caller's certificate of the cluster's CA; empty: it has none.
+func CallerName(ctx context.Context) string {
+	if state := stateOf(ctx); Verified(state) {
+		return Name(state.PeerCertificates[0])
+	}
+	return ""
+}
+
 // PeerOf says who the other end of a connection has shown to be: the one place
 // where a certificate becomes a role and a job. ErrDenied: it has shown no
 // certificate of the CA, or one that is not understood.

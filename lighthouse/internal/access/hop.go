@@ -20,6 +20,9 @@ func PassedOn(ctx context.Context) context.Context {
 	in, _ := metadata.FromIncomingContext(ctx)
 	out := metadata.Pairs(HopKey, "1")
 	for key, values := range in {
+		if key == byKey || key == fromKey || key == askerKey {
+			continue // the caller's own word
+		}
 		// What begins so is the transport's own.
 		if key == guard.BearerMetadata || key == guard.ProofMetadata || key == guard.OrderMetadata || strings.HasPrefix(key, ":") || strings.HasPrefix(key, "grpc-") || key == "content-type" || key == "user-agent" || key == "te" {
 			continue

@@ -35,7 +35,8 @@ func TestStory(t *testing.T) {
 	b := openTab(t)
 	b.forgive("502") // while a server that was asked finds out who leads
 	b.forgive("503")
-	b.open(servers.Servers[servers.Followers()[0]].URL("/"))
+	mine := servers.Followers()[0]
+	b.open(servers.Servers[mine].URL("/"))
 	b.says("main", "No job has come yet")
 	b.says("#servers", "answered by "+servers.Servers[servers.Leader()].Addr)
 
@@ -95,8 +96,15 @@ func TestStory(t *testing.T) {
 	b.says("#link", "live")
 	b.says(".event", "leads from now on")
 	b.until("the death is still told", `[...document.querySelectorAll(".line.change.bad")].some(e => e.innerText.includes("replica-2"))`)
-	b.says("[data-job=short][data-state=finished] .callout", "2 replicas went in good order")
+	b.axe()
 	b.shoot("another-leader")
+
+	// Of three servers one is left: nobody leads, and what is known stays in view.
+	servers.Stop(3 - old - mine)
+	b.says("#trouble", "No server leads")
+	b.until("the job is still in view", live(4))
+	b.axe()
+	b.shoot("no-leader")
 }
 
 // Where a token is set, all may look, and who acts is asked to log in with it.

@@ -10,8 +10,9 @@ export class Servers {
     this.root = root;
     this.asked = el("p", {class: "dim"});
     this.body = el("tbody");
+    this.heads = ["Address", "Server", "Role", "Log", "Lag", "Heard", "Version", "Do"].map(t => el("th", {scope: "col"}, t));
     root.append(el("h2", {}, "Lighthouse servers"), this.asked, el("div", {class: "scroll wide", tabindex: 0, role: "region", "aria-label": "Lighthouse servers"},
-      el("table", {class: "servers"}, el("thead", {}, el("tr", {}, ...["Address", "Server", "Role", "Log", "Lag", "Heard", "Version", "Do"].map(t => el("th", {scope: "col"}, t)))), this.body)));
+      el("table", {class: "servers"}, el("thead", {}, el("tr", {}, ...this.heads)), this.body)));
   }
 
   update(doc) {
@@ -20,6 +21,12 @@ export class Servers {
     say(this.asked, askedText(doc));
     all.sort((a, b) => natural(a.addr || a.id, b.addr || b.id));
     keyed(this.body, all, s => s.id, makeServer, (e, s) => updateServer(e, s, all));
+    // What no server tells needs no column.
+    this.heads.forEach((h, i) => {
+      const told = i < 3 || [...this.body.rows].some(r => r.cells[i].innerText !== "" || r.cells[i].textContent !== "" && i < this.heads.length - 1);
+      show(h, told);
+      for (const r of this.body.rows) show(r.cells[i], told);
+    });
   }
 }
 

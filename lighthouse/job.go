@@ -100,7 +100,7 @@ func (j *job) restart() error {
 	j.writing = nil // its outcome is about a machine that is gone
 	j.machine = quorum.New(now, rules, l)
 	j.told = joblog.New(j.log, l.Last)
-	j.leadership.server.metrics.Began(j.name, l.Last)
+	j.leadership.server.metrics.Began(j.name)
 	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)
 	j.timed = j.timing()
 	j.machine.Beats(j.timed.BeatInterval)

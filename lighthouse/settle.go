@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/answer"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/story"
 )
@@ -98,7 +99,6 @@ func (j *job) written(w *write) {
 	q := j.machine.Form(j.now(), w.d, w.token, w.createdMs)
 	if w.d.Changed {
 		j.leadership.feed.Saved(j.name, w.told)
-		j.leadership.server.metrics.Formed(j.name, q, time.Now())
 		j.told.Formed(q)
 	}
 	j.answer(q, w.d.Answers)
@@ -106,10 +106,10 @@ func (j *job) written(w *write) {
 
 // answer tells everybody whose join the quorum answers.
 func (j *job) answer(q quorum.Quorum, answers []quorum.Answered) {
-	shared := newAnswer(q, j.extra)
+	shared := answer.New(q, j.extra)
 	for _, a := range answers {
 		if s := j.sessions[a.ReplicaID]; s != nil {
-			s.queue(shared.down(a))
+			s.queue(shared.Down(a))
 		}
 		j.answerAskers(a, shared)
 	}
@@ -131,7 +131,7 @@ func (j *job) push() {
 		round = last.Round
 	}
 	for _, e := range j.machine.Events() {
-		j.leadership.server.metrics.Happened(j.name, e, time.Now())
+		j.leadership.server.metrics.Happened(j.name, e)
 		j.told.Event(e)
 		at := time.Now().UnixMilli()
 		j.leadership.feed.Note(j.name, at, round, e)

@@ -65,6 +65,8 @@ var mayImport = map[string][]string{
 
 	"lighthouse/api":              {},
 	"lighthouse/internal/access":  {"internal/guard", "internal/wire/..."},
+	"lighthouse/internal/answer":  {"quorum", "internal/wire/..."},
+	"lighthouse/internal/health":  {},
 	"lighthouse/internal/feed":    {"quorum", "quorum/story", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/web"},
 	"lighthouse/internal/joblog":  {"quorum"},
 	"lighthouse/internal/killer":  {"quorum", "internal/guard", "internal/wire/..."},
@@ -72,7 +74,7 @@ var mayImport = map[string][]string{
 	"lighthouse/internal/live":    {"lighthouse/api"},
 	"lighthouse/internal/page":    {},
 	"lighthouse/internal/openapi": {},
-	"lighthouse/internal/web":     {"quorum", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/openapi", "lighthouse/internal/page", "internal/wire/...", "internal/guard", "internal/perhost"},
+	"lighthouse/internal/web":     {"quorum", "lighthouse/api", "lighthouse/internal/access", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/openapi", "lighthouse/internal/page", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"lighthouse/internal/facts":   {"quorum", "quorum/story", "lighthouse/api", "internal/wire/..."},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
@@ -95,6 +97,8 @@ var mayImport = map[string][]string{
 	"manager/internal/state":    {"quorum", "checkpoint", "checkpoint/safetensors", "tensor"},
 
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},
+
+	"manager/oteltrace": {"manager", "pg", "pg/observe"},
 
 	"train":              {"pg", "tensor"},
 	"train/ddp":          {"pg", "pg/debug", "checkpoint", "tensor"},
@@ -139,14 +143,16 @@ var mayImport = map[string][]string{
 	"internal/sim/raft":     {},
 	"internal/paralleltest": {},
 
-	"cmd/internal":   {"internal/guard"},
-	"cmd/libskerry":  {"internal/capi", "pg/tcp"},
-	"cmd/lighthouse": {"lighthouse/...", "cmd/internal/...", "internal/guard", "internal/printable"},
+	"cmd/internal":               {"internal/guard", "internal/printable"},
+	"cmd/internal/connect":       {"quorum", "lighthouse/...", "cmd/internal/...", "internal/guard", "internal/wire/..."},
+	"cmd/internal/lighthousecmd": {"lighthouse/...", "cmd/internal/...", "internal/guard", "internal/printable"},
+	"cmd/libskerry":              {"internal/capi", "pg/tcp"},
+	"cmd/lighthouse":             {"cmd/internal/..."},
 	"cmd/skerry": {
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",
 	},
-	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "internal/printable"},
+	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "manager/oteltrace", "internal/printable"},
 	"examples/digits/gpu":     {"nccl", "pg/...", "tensor"},
 	"examples/guide":          {"dist", "pg/...", "tensor", "train/..."},
 	"examples":                {"pg/...", "dist/quant", "tensor", "checkpoint/...", "manager", "train/..."},
@@ -179,7 +185,10 @@ var testsMayImport = map[string][]string{
 	"train/ddp":       {"train/ddp/powersgd"},
 	"train/localsgd":  {"manager", "train/sampler"}, // an example has both
 	"manager/torchft": {"lighthouse"},
-	"train/place":     {"dist", "tensor"},
+
+	"manager/oteltrace": {"checkpoint", "tensor"},
+
+	"train/place": {"dist", "tensor"},
 
 	"train/paramserver": {"pg/tcp", "tensor", "store/certs", "train/spawn"},
 	"pg/pgmetrics":      {"pg/debug", "tensor"},

@@ -12,7 +12,8 @@
 // a quorum without it; a second signal ends it at once. So does an operator's kill,
 // by the lighthouse's page or "skerry kill", with status 1. What no flag says is taken
 // from the environment, as manager.Config.FromEnv has it: SKERRY_TLS_CA,
-// SKERRY_TLS_CERT, SKERRY_TLS_KEY and SKERRY_TOKEN_FILE guard it.
+// SKERRY_TLS_CERT, SKERRY_TLS_KEY and SKERRY_TOKEN_FILE guard it; and its steps are traced
+// to OTEL_EXPORTER_OTLP_ENDPOINT, if that is set: see package oteltrace.
 //
 // With -checkpoint-dir, a folder that all replicas share, one of them writes a checkpoint
 // in every so many steps. When all have died, start them again with the same flags: they go on
@@ -51,6 +52,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/manager"
+	"github.com/skerry-ft/skerry/manager/oteltrace"
 	"github.com/skerry-ft/skerry/pg/baby"
 )
 
@@ -126,6 +128,11 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 		return err
 	}
 	defer func() { err = errors.Join(err, closeGPU()) }()
+	untrace, err := traced(&cfg)
+	if err != nil {
+		return errors.Join(err, cfg.Backend.Close())
+	}
+	defer untrace()
 	m, err := manager.New(cfg)
 	if err != nil {
 		return errors.Join(err, cfg.Backend.Close())
@@ -152,6 +159,26 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 		return trainAndLeave(work, t, tell, o.linger)
 	})
 	return g.Wait()
+}
+
+// tracesPatience bounds how long the end of a trainer waits for a collector of traces.
+const tracesPatience = 5 * time.Second
+
+// traced has cfg's manager traced, if the environment names a collector; the function that
+// it returns sends what was not sent yet.
+func traced(cfg *manager.Config) (untrace func(), err error) {
+	t, err := oteltrace.FromEnv(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	t.Trace(cfg)
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), tracesPatience)
+		defer cancel()
+		if err := t.Close(ctx); err != nil {
+			cfg.Log.Warn().Err(err).Msg("traces not sent") // which is no reason to fail
+		}
+	}, nil
 }
 
 // trainAndLeave trains, stays for those who are behind, and leaves in order. A

@@ -7,8 +7,7 @@
 // next scrape.
 //
 //	metrics.go  the series that the server counts by itself
-//	jobs.go     what is counted for each job: from the events of the rules
-//	reform.go   how long a job was without the quorum that it had
+//	jobs.go     what is counted for each job, and what its faults cost: from the events of the rules
 //	scrape.go   what is read when the server is scraped: jobs, raft
 //
 // Everything is safe for concurrent use, and starts no goroutine.

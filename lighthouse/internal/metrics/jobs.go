@@ -3,7 +3,6 @@ package metrics
 import (
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -11,34 +10,9 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// The causes of a loss: a closed set, for they are a label. What an operator reads
-// of one loss is its event's text, in the log and on the page.
-const (
-	lostStreamBroken = "stream_broken" // its connection broke; peers may have accused it, too
-	lostBeatsMissed  = "beats_missed"
-	lostAccused      = "accused" // by peers alone
-	lostSilent       = "silent"  // torchft's: its calls stopped
-	lostSuperseded   = "superseded"
-	lostOther        = "other"
-)
-
-var lostReasons = []string{lostStreamBroken, lostBeatsMissed, lostAccused, lostSilent, lostSuperseded, lostOther}
-
-// lostReason finds the cause in the text of an EventLost.
-func lostReason(text string) string {
-	for _, known := range []struct{ begins, reason string }{
-		{"stream broke", lostStreamBroken},
-		{"beats missed", lostBeatsMissed},
-		{"accused by", lostAccused},
-		{"silent", lostSilent},
-		{"superseded by", lostSuperseded},
-	} {
-		if strings.HasPrefix(text, known.begins) {
-			return known.reason
-		}
-	}
-	return lostOther
-}
+// lostReasons are the causes of a loss: a closed set, for they are a label. What an operator
+// reads of one loss is its event, in the log and on the page.
+var lostReasons = []quorum.CauseKind{quorum.CauseStream, quorum.CauseSilent, quorum.CauseLink, quorum.CauseSuperseded}
 
 // The outcomes of a contested step.
 const (
@@ -64,19 +38,24 @@ type jobs struct {
 	drains    *prometheus.CounterVec
 	evictions *prometheus.CounterVec
 	kills     *prometheus.CounterVec
+	detects   *prometheus.HistogramVec
 	reforms   *prometheus.HistogramVec
+	resumes   *prometheus.HistogramVec
 
 	mu    sync.Mutex
-	known map[string]*reform // by job
+	known map[string]bool // jobs that have series
 }
 
-// reformBuckets go from 2 ms to 39 s: a loss that peers tell of is milliseconds, one
-// that waits for a timeout is seconds.
-var reformBuckets = prometheus.ExponentialBuckets(0.002, 3, 10)
+// costBuckets go from 2 ms to 39 s: a loss that peers tell of is milliseconds, one that
+// waits for a timeout is seconds.
+var costBuckets = prometheus.ExponentialBuckets(0.002, 3, 10)
 
 func newJobs(ours promauto.Factory) *jobs {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return ours.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"job"}, labels...))
+	}
+	seconds := func(name, help string) *prometheus.HistogramVec {
+		return ours.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: costBuckets}, []string{"job"})
 	}
 	return &jobs{
 		formed:    counter("quorums_formed_total", "Quorums that were written to the ledger."),
@@ -86,27 +65,35 @@ func newJobs(ours promauto.Factory) *jobs {
 		drains:    counter("drains_total", "Replicas that were told to drain."),
 		evictions: counter("evictions_total", "Replicas that were evicted."),
 		kills:     counter("kills_total", "Replicas that were killed on an operator's word."),
-		reforms: ours.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "reform_seconds", Help: "From the first sign that a quorum is broken to the next one that has members of it.",
-			Buckets: reformBuckets,
-		}, []string{"job"}),
-		known: make(map[string]*reform),
+		detects:   seconds("detect_seconds", "From the first sign of a fault to the fall of its quorum."),
+		reforms:   seconds("reform_seconds", "From the first sign of a fault to the next quorum that has members of the one before."),
+		resumes:   seconds("resume_seconds", "From the first sign of a fault to the first step that was committed after it."),
+		known:     make(map[string]bool),
 	}
 }
 
 // counters are those of jobs, with the values of the labels behind the job's.
 func (j *jobs) counters() map[*prometheus.CounterVec][]string {
+	reasons := make([]string, len(lostReasons))
+	for i, kind := range lostReasons {
+		reasons[i] = kind.String()
+	}
 	return map[*prometheus.CounterVec][]string{
 		j.formed: nil, j.fallen: nil, j.drains: nil, j.evictions: nil, j.kills: nil,
-		j.lost: lostReasons, j.settled: {settledCommitted, settledDiscarded},
+		j.lost: reasons, j.settled: {settledCommitted, settledDiscarded},
 	}
 }
 
-// reformOf returns a job's, and begins its series if it is new.
-func (j *jobs) reformOf(job string) *reform {
-	if r := j.known[job]; r != nil {
-		return r
+func (j *jobs) histograms() []*prometheus.HistogramVec {
+	return []*prometheus.HistogramVec{j.detects, j.reforms, j.resumes}
+}
+
+// begin begins a job's series, if it is new.
+func (j *jobs) begin(job string) {
+	if j.known[job] {
+		return
 	}
+	j.known[job] = true
 	for counter, values := range j.counters() {
 		if values == nil {
 			counter.WithLabelValues(job)
@@ -115,33 +102,39 @@ func (j *jobs) reformOf(job string) *reform {
 			counter.WithLabelValues(job, value)
 		}
 	}
-	j.reforms.WithLabelValues(job)
-	r := &reform{}
-	j.known[job] = r
-	return r
-}
-
-// Began says that a job begins here, whose last quorum was last, if there was one.
-func (m *Metrics) Began(job string, last *quorum.Quorum) {
-	m.jobs.mu.Lock()
-	defer m.jobs.mu.Unlock()
-	*m.jobs.reformOf(job) = reform{}
-	if last != nil {
-		m.jobs.known[job].begin(*last)
+	for _, h := range j.histograms() {
+		h.WithLabelValues(job)
 	}
 }
 
-// Happened counts an event of a job, which the rules told at that time.
-func (m *Metrics) Happened(job string, e quorum.Event, at time.Time) {
+// Began says that a job begins here.
+func (m *Metrics) Began(job string) {
+	m.jobs.mu.Lock()
+	defer m.jobs.mu.Unlock()
+	m.jobs.begin(job)
+}
+
+// Happened counts an event of a job.
+func (m *Metrics) Happened(job string, e quorum.Event) {
 	j := m.jobs
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.reformOf(job).hear(e.Kind, at)
+	j.begin(job)
 	switch e.Kind {
 	case quorum.EventLost:
-		j.lost.WithLabelValues(job, lostReason(e.Text)).Inc()
+		j.lost.WithLabelValues(job, e.Cause.Kind.String()).Inc()
 	case quorum.EventFell:
 		j.fallen.WithLabelValues(job).Inc()
+	case quorum.EventFormed:
+		j.formed.WithLabelValues(job).Inc()
+		if c := e.Change; c != nil && repairs(c) {
+			j.detects.WithLabelValues(job).Observe(c.Known.Seconds())
+			j.reforms.WithLabelValues(job).Observe(c.Reformed.Seconds())
+		}
+	case quorum.EventResumed:
+		if c := e.Change; c != nil && repairs(c) {
+			j.resumes.WithLabelValues(job).Observe(c.Resumed.Seconds())
+		}
 	case quorum.EventSettled:
 		j.settled.WithLabelValues(job, settledOutcome(e.Text)).Inc()
 	case quorum.EventDraining:
@@ -151,22 +144,17 @@ func (m *Metrics) Happened(job string, e quorum.Event, at time.Time) {
 	}
 }
 
-// Formed counts a quorum of a job that is in the ledger since that time.
-func (m *Metrics) Formed(job string, q quorum.Quorum, at time.Time) {
-	j := m.jobs
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if took, reformed := j.reformOf(job).form(q, at); reformed {
-		j.reforms.WithLabelValues(job).Observe(took.Seconds())
-	}
-	j.formed.WithLabelValues(job).Inc()
+// repairs says that a change followed a fall, and that members of the quorum before are in
+// the new one: a job that ended, and began anew on another day, was not broken meanwhile.
+func repairs(c *quorum.Change) bool {
+	return c.Cause.Kind != quorum.CauseUnknown && len(c.Gone) < c.Before
 }
 
 // Killed counts a replica of a job that was killed.
 func (m *Metrics) Killed(job string) {
 	m.jobs.mu.Lock()
 	defer m.jobs.mu.Unlock()
-	m.jobs.reformOf(job)
+	m.jobs.begin(job)
 	m.jobs.kills.WithLabelValues(job).Inc()
 }
 
@@ -183,7 +171,9 @@ func (j *jobs) forget(job string) {
 	for counter := range j.counters() {
 		counter.DeletePartialMatch(of)
 	}
-	j.reforms.DeletePartialMatch(of)
+	for _, h := range j.histograms() {
+		h.DeletePartialMatch(of)
+	}
 }
 
 // keep forgets the jobs that are not known any more.

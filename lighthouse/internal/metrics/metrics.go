@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"runtime"
@@ -60,6 +61,9 @@ func New(source Source) *Metrics {
 		decide:   seconds("decide_seconds", "Time of one decision.", 1e-6),
 		jobs:     newJobs(ours),
 	}
+	for _, err := range []error{nil, context.Canceled} { // both begin at 0, whatever comes first
+		m.applies.WithLabelValues(result(err))
+	}
 	m.showServer(ours)
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		&scrape{m: m})
@@ -73,7 +77,7 @@ func (m *Metrics) showServer(ours promauto.Factory) {
 	}
 	ours.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "build_info", Help: "1; its labels say which build this is."}, []string{"version", "goversion"}).
-		WithLabelValues(m.source.Version, runtime.Version()).Set(1)
+		WithLabelValues(cmp.Or(m.source.Version, "development"), runtime.Version()).Set(1)
 	ours.NewCounterFunc(prometheus.CounterOpts{
 		Name: "log_left_out_total", Help: "Lines about strangers that were not logged, because there were many."},
 		func() float64 { return float64(m.source.LogLeftOut()) })

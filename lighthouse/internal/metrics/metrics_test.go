@@ -73,32 +73,32 @@ func TestJobs(t *testing.T) {
 	t.Parallel()
 	q := quorumOf(7, "a", "b")
 	s := &served{leads: true, open: true, raft: Raft{LastIndex: 12, CommitIndex: 11, AppliedIndex: 10, Term: 2, Leads: true}}
-	s.all = []quorum.Status{{Job: "j", Last: &q, Stands: true, Config: quorum.Config{MinReplicas: 2}, Replicas: []quorum.ReplicaStatus{
+	s.all = []quorum.Status{{Job: "j", Last: &q, Stands: true, State: quorum.JobTraining, Config: quorum.Config{MinReplicas: 2}, Replicas: []quorum.ReplicaStatus{
 		{ReplicaID: "a", State: quorum.StateLive, Position: quorum.Position{Step: 4}},
 		{ReplicaID: "b", State: quorum.StateLive, Beat: quorum.Beat{Position: quorum.Position{Step: 5}}},
 		{ReplicaID: "c", State: quorum.StateProbation},
 	}}}
 	m := s.metrics()
-	m.Began("j", nil)
+	m.Began("j")
 	m.Killed("j")
-	now := time.Now()
-	m.Happened("j", quorum.Event{Kind: quorum.EventLost, ReplicaID: "a", Text: "stream broke, accused by b"}, now)
-	m.Happened("j", quorum.Event{Kind: quorum.EventFell, Text: "a was lost"}, now)
-	m.Happened("j", quorum.Event{Kind: quorum.EventDraining, ReplicaID: "b"}, now)
-	m.Happened("j", quorum.Event{Kind: quorum.EventEvicted, ReplicaID: "b"}, now)
+	m.Happened("j", quorum.Event{Kind: quorum.EventLost, ReplicaID: "a", Cause: quorum.Cause{Kind: quorum.CauseStream}})
+	m.Happened("j", quorum.Event{Kind: quorum.EventFell, Text: "a was lost"})
+	m.Happened("j", quorum.Event{Kind: quorum.EventDraining, ReplicaID: "b"})
+	m.Happened("j", quorum.Event{Kind: quorum.EventEvicted, ReplicaID: "b"})
 	for _, o := range []quorum.Outcome{quorum.Forward, quorum.Discard, quorum.Discard} {
 		settled := quorum.Settlement{Step: 1, QuorumID: 7, Outcome: o}
-		m.Happened("j", quorum.Event{Kind: quorum.EventSettled, Text: settled.String()}, now)
+		m.Happened("j", quorum.Event{Kind: quorum.EventSettled, Text: settled.String()})
 	}
 	text := scraped(t, m)
 	has(t, text, `skerry_lighthouse_leader 1`, `skerry_lighthouse_sessions 2`, `skerry_lighthouse_log_left_out_total 3`,
 		`skerry_lighthouse_raft_last_index 12`, `skerry_lighthouse_raft_commit_index 11`, `skerry_lighthouse_raft_applied_index 10`,
 		`skerry_lighthouse_raft_term 2`, `skerry_lighthouse_raft_leader_contact_seconds 0`,
 		`skerry_lighthouse_quorum_id{job="j"} 7`, `skerry_lighthouse_members{job="j"} 2`, `skerry_lighthouse_min_replicas{job="j"} 2`,
-		`skerry_lighthouse_standing{job="j"} 1`, `skerry_lighthouse_step{job="j"} 5`,
+		`skerry_lighthouse_standing{job="j"} 1`, `skerry_lighthouse_job_state{job="j",state="training"} 1`,
+		`skerry_lighthouse_job_state{job="j",state="finished"} 0`, `skerry_lighthouse_step{job="j"} 5`,
 		`skerry_lighthouse_replicas{job="j",state="live"} 2`, `skerry_lighthouse_replicas{job="j",state="on_probation"} 1`,
 		`skerry_lighthouse_replicas{job="j",state="lost"} 0`,
-		`skerry_lighthouse_lost_total{job="j",reason="stream_broken"} 1`, `skerry_lighthouse_lost_total{job="j",reason="silent"} 0`,
+		`skerry_lighthouse_lost_total{job="j",reason="stream"} 1`, `skerry_lighthouse_lost_total{job="j",reason="silent"} 0`,
 		`skerry_lighthouse_quorums_fallen_total{job="j"} 1`, `skerry_lighthouse_drains_total{job="j"} 1`,
 		`skerry_lighthouse_evictions_total{job="j"} 1`, `skerry_lighthouse_kills_total{job="j"} 1`,
 		`skerry_lighthouse_steps_settled_total{job="j",outcome="committed"} 1`,
@@ -115,8 +115,8 @@ func TestForgottenJobsSeriesGo(t *testing.T) {
 	s := &served{leads: true, known: map[string]bool{"stays": true, "goes": true}}
 	m := s.metrics()
 	for _, job := range []string{"now", "stays", "goes"} {
-		m.Formed(job, quorumOf(1, "a"), time.Now())
-		m.Happened(job, quorum.Event{Kind: quorum.EventLost, Text: "silent for 1s"}, time.Now())
+		m.Happened(job, quorum.Event{Kind: quorum.EventFormed})
+		m.Happened(job, quorum.Event{Kind: quorum.EventLost, Cause: quorum.Cause{Kind: quorum.CauseSilent}})
 	}
 	m.Forget("now")
 	text := scraped(t, m)
@@ -145,84 +145,63 @@ func TestFollower(t *testing.T) {
 	lacks(t, scraped(t, s.metrics()), "skerry_lighthouse_raft_leader_contact_seconds ")
 }
 
-// The causes of a loss are found in what the rules write.
-func TestLostReason(t *testing.T) {
+// The causes that the rules give a loss are all there from the beginning.
+func TestLostReasons(t *testing.T) {
 	t.Parallel()
-	config := quorum.DefaultConfig()
 	for _, c := range []struct {
-		name, want string
-		f          func(m *quorum.Machine, now time.Time)
+		want string
+		f    func(m *quorum.Machine, now time.Time)
 	}{
-		{"beats missed", lostBeatsMissed, func(m *quorum.Machine, now time.Time) { m.Advance(now.Add(time.Hour)) }},
-		{"stream broke", lostStreamBroken, func(m *quorum.Machine, now time.Time) {
+		{quorum.CauseSilent.String(), func(m *quorum.Machine, now time.Time) { m.Advance(now.Add(time.Hour)) }},
+		{quorum.CauseStream.String(), func(m *quorum.Machine, now time.Time) {
 			m.Broken(now, "a", "", false)
 			m.Advance(now.Add(time.Hour))
 		}},
 	} {
 		now := time.Now()
-		m := quorum.New(now, config, quorum.NewLedger("c", "j", 1))
-		if err := m.Open(now, quorum.Hello{ReplicaID: "a", Client: quorum.KindSkerry}); err != nil {
+		rules := quorum.New(now, quorum.DefaultConfig(), quorum.NewLedger("c", "j", 1))
+		join := quorum.Join{Client: quorum.KindSkerry, Kind: quorum.JoinFall, Number: 1,
+			Member: quorum.Member{ReplicaID: "a", GroupWorldSize: 1, Address: "http://h:1", StoreAddress: "h:2"}}
+		err := rules.Open(now, quorum.Hello{ReplicaID: "a", Client: quorum.KindSkerry})
+		if err == nil {
+			err = rules.Join(now, join)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		join := quorum.Join{Client: quorum.KindSkerry, Kind: quorum.JoinFall, Number: 1, Member: quorum.Member{ReplicaID: "a", GroupWorldSize: 1, Address: "http://h:1", StoreAddress: "h:2"}}
-		if err := m.Join(now, join); err != nil {
-			t.Fatal(err)
+		m := (&served{leads: true}).metrics()
+		m.Began("j")
+		series := strings.Count(scraped(t, m), "\nskerry_lighthouse_lost_total{")
+		c.f(rules, now)
+		for _, e := range rules.Events() {
+			m.Happened("j", e)
 		}
-		c.f(m, now)
-		got := ""
-		for _, e := range m.Events() {
-			if e.Kind == quorum.EventLost {
-				got = lostReason(e.Text)
-			}
+		text := scraped(t, m)
+		if got := strings.Count(text, "\nskerry_lighthouse_lost_total{"); got != series {
+			t.Errorf("%s: %d series, %d before the loss", c.want, got, series)
 		}
-		if got != c.want {
-			t.Errorf("%s: reason %q, want %q", c.name, got, c.want)
-		}
-	}
-	for text, want := range map[string]string{
-		"accused by b, grace is over": lostAccused, "silent for 5s": lostSilent, "superseded by a:2": lostSuperseded, "": lostOther,
-		"stream broke, accused by b, c": lostStreamBroken,
-	} {
-		if got := lostReason(text); got != want {
-			t.Errorf("%q: reason %s, want %s", text, got, want)
-		}
+		has(t, text, `skerry_lighthouse_lost_total{job="j",reason="`+c.want+`"} 1`)
 	}
 }
 
-func TestReform(t *testing.T) {
+// A fault's cost is the rules' own. A quorum that was asked for, or that has no member of the one
+// before, repairs nothing.
+func TestCosts(t *testing.T) {
 	t.Parallel()
-	at := func(ms int) time.Time { return time.UnixMilli(0).Add(time.Duration(ms) * time.Millisecond) }
-	start := quorumOf(1, "a", "b")
-	for _, c := range []struct {
-		name string
-		hear map[int]quorum.EventKind // by millisecond
-		next quorum.Quorum            // formed at 100 ms
-		want time.Duration            // 0: it is no re-forming
-	}{
-		{"from the suspicion", map[int]quorum.EventKind{10: quorum.EventSuspect, 30: quorum.EventLost, 31: quorum.EventFell}, quorumOf(2, "b"), 90 * time.Millisecond},
-		{"from the fall", map[int]quorum.EventKind{40: quorum.EventFell}, quorumOf(2, "a", "b", "c"), 60 * time.Millisecond},
-		{"a suspicion that was cleared is none", map[int]quorum.EventKind{10: quorum.EventSuspect, 20: quorum.EventCleared, 50: quorum.EventFell}, quorumOf(2, "b"), 50 * time.Millisecond},
-		{"after the fall a word for one changes nothing", map[int]quorum.EventKind{10: quorum.EventFell, 20: quorum.EventCleared}, quorumOf(2, "b"), 90 * time.Millisecond},
-		{"growth", nil, quorumOf(2, "a", "b", "c"), 0},
-		{"a suspicion alone", map[int]quorum.EventKind{10: quorum.EventSuspect}, quorumOf(2, "a", "b", "c"), 0},
-		{"another run", map[int]quorum.EventKind{10: quorum.EventFell}, quorumOf(2, "x", "y"), 0},
+	m := (&served{leads: true}).metrics()
+	stream := quorum.Cause{Kind: quorum.CauseStream, Replica: "a"}
+	for _, c := range []quorum.Change{
+		{Before: 3, Members: 2, Gone: []quorum.Cause{stream}, Cause: stream, Known: 4 * time.Millisecond,
+			Reformed: 11 * time.Millisecond, Resumed: 150 * time.Millisecond},
+		{Before: 2, Members: 3, Reformed: time.Second, Resumed: 2 * time.Second},
+		{Before: 1, Members: 2, Gone: []quorum.Cause{stream}, Cause: stream, Reformed: time.Hour, Resumed: time.Hour},
+		{Members: 2},
 	} {
-		var r reform
-		r.begin(start)
-		for ms := range 100 {
-			if kind, ok := c.hear[ms]; ok {
-				r.hear(kind, at(ms))
-			}
-		}
-		took, reformed := r.form(c.next, at(100))
-		if !reformed {
-			took = 0
-		}
-		if took != c.want {
-			t.Errorf("%s: %v, want %v", c.name, took, c.want)
-		}
-		if took, reformed := r.form(c.next, at(200)); reformed {
-			t.Errorf("%s: the quorum after it re-formed, too, in %v", c.name, took)
-		}
+		m.Happened("j", quorum.Event{Kind: quorum.EventFormed, Change: &c})
+		m.Happened("j", quorum.Event{Kind: quorum.EventResumed, Change: &c})
 	}
+	has(t, scraped(t, m), `skerry_lighthouse_quorums_formed_total{job="j"} 4`,
+		`skerry_lighthouse_detect_seconds_sum{job="j"} 0.004`, `skerry_lighthouse_detect_seconds_count{job="j"} 1`,
+		`skerry_lighthouse_reform_seconds_sum{job="j"} 0.011`, `skerry_lighthouse_reform_seconds_count{job="j"} 1`,
+		`skerry_lighthouse_resume_seconds_sum{job="j"} 0.15`, `skerry_lighthouse_resume_seconds_count{job="j"} 1`)
 }

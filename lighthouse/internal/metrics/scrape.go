@@ -54,13 +54,16 @@ var (
 	descMinimum   = describe("min_replicas", "Fewest members that a quorum may have, by the rules in force.", "job")
 	descStanding  = describe("standing", "1 if the last quorum stands, 0 if it fell or there was none.", "job")
 	descStep      = describe("step", "Highest step that is known of any replica.", "job")
-	descReplicas  = describe("replicas", "Replicas that are known, by state; the lost until they are forgotten.", "job", "state")
+	descReplicas  = describe("replicas", "Replicas that are known, by state; those that are gone until they are forgotten.", "job", "state")
+	descJobState  = describe("job_state", "1 for the state that the job is in, 0 for all others.", "job", "state")
 	replicaStates = []quorum.ReplicaState{
-		quorum.StateEvicted, quorum.StateLost, quorum.StateStuck, quorum.StateAway, quorum.StateDraining, quorum.StateSuspect,
+		quorum.StateEvicted, quorum.StateLost, quorum.StateDrained, quorum.StateLeft, quorum.StateHealing, quorum.StateStuck, quorum.StateAway, quorum.StateDraining, quorum.StateSuspect,
 		quorum.StateProbation, quorum.StateApart, quorum.StateRefused, quorum.StateHeld, quorum.StateJoined, quorum.StateLive,
 		quorum.StateHeard,
 	}
 )
+
+var jobStates = []quorum.JobState{quorum.JobTraining, quorum.JobReforming, quorum.JobWaiting, quorum.JobFinished, quorum.JobIdle}
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(prefix+name, help, labels, nil)
@@ -74,7 +77,7 @@ type scrape struct{ m *Metrics }
 func (s *scrape) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descLeader, descRaftLast, descRaftCommit, descRaftApplied, descRaftTerm, descRaftContact,
-		descQuorumID, descMembers, descMinimum, descStanding, descStep, descReplicas,
+		descQuorumID, descMembers, descMinimum, descStanding, descStep, descJobState, descReplicas,
 	} {
 		ch <- d
 	}
@@ -117,6 +120,9 @@ func showJob(show func(d *prometheus.Desc, value float64, labels ...string), st 
 	show(descMembers, float64(members), st.Job)
 	show(descMinimum, float64(st.Config.MinReplicas), st.Job)
 	show(descStanding, number(st.Stands), st.Job)
+	for _, state := range jobStates {
+		show(descJobState, number(st.State == state), st.Job, string(state))
+	}
 	step, states := int64(0), make(map[quorum.ReplicaState]int)
 	for _, state := range replicaStates {
 		states[state] = 0 // so that an alert on one finds a series

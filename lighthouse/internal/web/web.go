@@ -99,10 +99,12 @@ type Backend interface {
 // Config is what the HTTP side of a server has of it.
 type Config struct {
 	Guard     *guard.Guard
-	Addr      net.Addr               // where the server listens
-	Named     func(host string) bool // whether a host, as a browser sends it, is this server's
-	Transport *http.Transport        // for requests that the leader is to serve
-	Metrics   http.Handler           // answers a scrape
+	Addr      net.Addr        // where the server listens
+	Names     func() []string // the hosts by which browsers may reach the server, beside addresses
+	Transport *http.Transport // for requests that the leader is to serve
+	Metrics   http.Handler    // answers a scrape
+	// Jobs are those that this server leads, as the rules have them.
+	Jobs func(context.Context) []quorum.Status
 
 	// HelloTimeout is how long a request's header may take.
 	HelloTimeout time.Duration
@@ -167,6 +169,7 @@ func (s *Server) newMux() *http.ServeMux {
 	mux.HandleFunc("GET "+pathHealth, s.serveHealth)
 	mux.HandleFunc("GET "+pathLive, serveLive)
 	mux.Handle("GET /metrics", s.cfg.Metrics)
+	mux.HandleFunc("GET /metrics/targets", s.forwarded(s.serveTargets))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", unhurried(pprof.Profile))
 	mux.HandleFunc("GET /debug/pprof/trace", unhurried(pprof.Trace))

@@ -39,14 +39,22 @@ func TestStory(t *testing.T) {
 	b.open(servers.Servers[mine].URL("/"))
 	b.says("main", "No job has come yet")
 	b.says("#servers", "answered by "+servers.Servers[servers.Leader()].Addr)
+	c.tooFew(b)
+	c.killedFromThePage(b)
+	c.finished(b)
+	c.leaders(b, mine)
+}
 
-	// Too few.
+// tooFew: one replica is here, and two are wanted.
+func (c *cast) tooFew(b *tab) {
 	c.enter("vision", 0, 4, 1_000_000)
 	b.says("[data-state=waiting] .callout", "No quorum can be formed")
 	b.axe()
 	b.shoot("too-few")
+}
 
-	// All four. One is killed from the page, and comes back.
+// killedFromThePage: of four one is killed from the page, and comes back.
+func (c *cast) killedFromThePage(b *tab) {
 	running := []*testkit.Program{nil}
 	for i := 1; i < 4; i++ {
 		running = append(running, c.enter("vision", i, 4, 1_000_000))
@@ -73,19 +81,25 @@ func TestStory(t *testing.T) {
 		b.shoot("run-" + v.name)
 	}
 	b.dress(false, 1280, 900)
+}
 
-	// A short job finishes, in good order.
+// finished: a short job ends, in good order.
+func (c *cast) finished(b *tab) {
 	for i := range 2 {
 		c.enter("short", i, 2, 60)
 	}
 	b.says("[data-job=short][data-state=finished] .callout", "2 replicas went in good order")
 	if red := eval[int](b, `document.querySelectorAll("[data-job=short] :is(.pill.bad, .callout.bad, .card.bad, .tile.bad)").length`); red != 0 {
-		t.Errorf("a finished run has %d red things", red)
+		c.t.Errorf("a finished run has %d red things", red)
 	}
 	b.axe()
 	b.shoot("finished")
+}
 
-	// The leader is stopped: the page of another server goes on.
+// leaders: the leader is stopped, and the page of another server goes on. Then a second server is,
+// and none leads: what is known stays in view.
+func (c *cast) leaders(b *tab, mine int) {
+	servers := c.servers
 	old := servers.Leader()
 	servers.Stop(old)
 	b.says("#who", servers.Servers[servers.Leader()].Addr)
@@ -99,7 +113,6 @@ func TestStory(t *testing.T) {
 	b.axe()
 	b.shoot("another-leader")
 
-	// Of three servers one is left: nobody leads, and what is known stays in view.
 	servers.Stop(3 - old - mine)
 	b.says("#trouble", "No server leads")
 	b.until("the job is still in view", live(4))

@@ -23,7 +23,7 @@ export class Servers {
     keyed(this.body, all, s => s.id, makeServer, (e, s) => updateServer(e, s, all));
     // What no server tells needs no column.
     this.heads.forEach((h, i) => {
-      const told = i < 3 || [...this.body.rows].some(r => r.cells[i].innerText !== "" || r.cells[i].textContent !== "" && i < this.heads.length - 1);
+      const told = i === 0 || i === 2 || [...this.body.rows].some(r => r.cells[i].innerText !== "" || r.cells[i].textContent !== "" && i < this.heads.length - 1);
       show(h, told);
       for (const r of this.body.rows) show(r.cells[i], told);
     });
@@ -53,12 +53,12 @@ function updateServer(e, s, all) {
   const [role, tone] = states[s.state] || [s.state || (s.leader ? "leader" : "follower"), "dim"];
   p.to = s.id;
   p.label = s.addr || s.id;
-  name(p.id, s.id.slice(0, 8), s.id + (s.raft_addr ? ", raft at " + s.raft_addr : ""));
+  name(p.id, s.id === s.addr ? "" : s.id.slice(0, 8), s.id + (s.raft_addr ? ", raft at " + s.raft_addr : ""));
   name(p.addr, s.addr || "");
   say(p.role, role);
   set(p.role, "class", "pill " + tone);
   say(p.log, s.last_index ? whole(s.last_index) : "");
-  say(p.lag, s.leader || s.state === "away" ? "" : s.lag ? plural(s.lag, "entry", "entries") : "none");
+  say(p.lag, s.leader || !["follower", "spare"].includes(s.state) ? "" : s.lag ? plural(s.lag, "entry", "entries") : "none");
   say(p.silence, s.silence_ms >= 1000 ? age(s.silence_ms) + " silent" : s.state === "away" ? "silent" : "");
   say(p.version, s.version || "");
   show(p.hand, !s.leader && !!s.voter && s.state !== "away" && all.length > 1);

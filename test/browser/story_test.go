@@ -163,3 +163,36 @@ func press(b *tab, label string) {
 	b.until(label+" is there", "!!"+find)
 	eval[bool](b, "("+find+".click(), true)")
 }
+
+// A replica is evicted from the page, and the rules are changed: why stands in the events. What
+// cannot be taken back is told in words.
+func TestEvictAndRules(t *testing.T) {
+	t.Parallel()
+	l := lighthousetest.Start(t, func(c *lighthouse.Config) { c.Rules.MinReplicas = 1 })
+	trainer := testkit.Build(t, t.TempDir(), "examples/digits/trainer")
+	for i := range 2 {
+		testkit.Start(t, fmt.Sprintf("replica-%d", i), []string{"SKERRY_LIGHTHOUSE=" + l.Addr}, trainer, "-index", fmt.Sprint(i), "-replicas", "2", "-steps", "1000000", "-linger", "1s")
+	}
+	b := openTab(t)
+	b.forgive("409")
+	b.open(l.URL("/"))
+	b.until("two are live", `document.querySelectorAll(".card.good").length === 2`)
+	press(b, "evict replica-1")
+	b.reason("its fan is broken")
+	b.says(".departed", "evicted")
+	b.says(".departed", "its fan is broken")
+	b.shoot("evicted")
+	press(b, "take back replica-1")
+	b.reason("the fan is new")
+	b.until("it was done, or is told why not", `!document.querySelector("dialog") || document.querySelector("dialog .error").innerText.includes("start it again")`)
+	eval[bool](b, `(document.querySelectorAll("dialog").forEach(d => d.close()), true)`)
+	eval[bool](b, `(document.querySelectorAll("details").forEach(d => d.open = true), true)`)
+	b.says(".event", "its fan is broken")
+	b.click("main", "change the rules")
+	b.fill("#rule-min_replicas", "2")
+	b.reason("two are wanted")
+	b.until("they are in force", `[...document.querySelectorAll(".facts div")].some(d => d.innerText.replace(/\s+/g, " ") === "Min replicas 2")`)
+	b.says(".event", "two are wanted")
+	b.axe()
+	b.shoot("rules")
+}

@@ -23,9 +23,9 @@ export class Servers {
     keyed(this.body, all, s => s.id, makeServer, (e, s) => updateServer(e, s, all));
     // What no server tells needs no column.
     this.heads.forEach((h, i) => {
-      const told = i === 0 || i === 2 || [...this.body.rows].some(r => r.cells[i].innerText !== "" || r.cells[i].textContent !== "" && i < this.heads.length - 1);
-      show(h, told);
-      for (const r of this.body.rows) show(r.cells[i], told);
+      const yes = all.some(s => told[i](s, all));
+      show(h, yes);
+      for (const row of this.body.rows) show(row.cells[i], yes);
     });
   }
 }
@@ -38,6 +38,14 @@ export function askedText(doc) {
 }
 
 const states = {leader: ["leader", "good"], follower: ["follower", "dim"], spare: ["spare, no voter", "dim"], joining: ["joining", "info"], away: ["away", "bad"]};
+
+const follows = s => s.state === "follower" || s.state === "spare";
+
+/** able says that a server can be handed the lead. */
+const able = (s, all) => !s.leader && !!s.voter && s.state !== "away" && all.length > 1;
+
+// By column: whether there is something to say of a server.
+const told = [() => true, s => s.id !== s.addr, () => true, s => s.last_index, follows, s => s.silence_ms >= 1000 || s.state === "away", s => s.version, able];
 
 function makeServer() {
   const e = el("tr");
@@ -58,9 +66,9 @@ function updateServer(e, s, all) {
   say(p.role, role);
   set(p.role, "class", "pill " + tone);
   say(p.log, s.last_index ? whole(s.last_index) : "");
-  say(p.lag, s.leader || !["follower", "spare"].includes(s.state) ? "" : s.lag ? plural(s.lag, "entry", "entries") : "none");
+  say(p.lag, !follows(s) ? "" : s.lag ? plural(s.lag, "entry", "entries") : "none");
   say(p.silence, s.silence_ms >= 1000 ? age(s.silence_ms) + " silent" : s.state === "away" ? "silent" : "");
   say(p.version, s.version || "");
-  show(p.hand, !s.leader && !!s.voter && s.state !== "away" && all.length > 1);
+  show(p.hand, able(s, all));
   set(p.hand, "aria-label", "hand the lead to " + p.label);
 }

@@ -35,17 +35,26 @@ func TestStory(t *testing.T) {
 	b := openTab(t)
 	b.forgive("502") // while a server that was asked finds out who leads
 	b.forgive("503")
-	b.open(servers.Servers[servers.Followers()[0]].URL("/"))
+	mine := servers.Followers()[0]
+	b.open(servers.Servers[mine].URL("/"))
 	b.says("main", "No job has come yet")
 	b.says("#servers", "answered by "+servers.Servers[servers.Leader()].Addr)
+	c.tooFew(b)
+	c.killedFromThePage(b)
+	c.finished(b)
+	c.leaders(b, mine)
+}
 
-	// Too few.
+// tooFew: one replica is here, and two are wanted.
+func (c *cast) tooFew(b *tab) {
 	c.enter("vision", 0, 4, 1_000_000)
 	b.says("[data-state=waiting] .callout", "No quorum can be formed")
 	b.axe()
 	b.shoot("too-few")
+}
 
-	// All four. One is killed from the page, and comes back.
+// killedFromThePage: of four one is killed from the page, and comes back.
+func (c *cast) killedFromThePage(b *tab) {
 	running := []*testkit.Program{nil}
 	for i := 1; i < 4; i++ {
 		running = append(running, c.enter("vision", i, 4, 1_000_000))
@@ -72,19 +81,25 @@ func TestStory(t *testing.T) {
 		b.shoot("run-" + v.name)
 	}
 	b.dress(false, 1280, 900)
+}
 
-	// A short job finishes, in good order.
+// finished: a short job ends, in good order.
+func (c *cast) finished(b *tab) {
 	for i := range 2 {
 		c.enter("short", i, 2, 60)
 	}
 	b.says("[data-job=short][data-state=finished] .callout", "2 replicas went in good order")
 	if red := eval[int](b, `document.querySelectorAll("[data-job=short] :is(.pill.bad, .callout.bad, .card.bad, .tile.bad)").length`); red != 0 {
-		t.Errorf("a finished run has %d red things", red)
+		c.t.Errorf("a finished run has %d red things", red)
 	}
 	b.axe()
 	b.shoot("finished")
+}
 
-	// The leader is stopped: the page of another server goes on.
+// leaders: the leader is stopped, and the page of another server goes on. Then a second server is,
+// and none leads: what is known stays in view.
+func (c *cast) leaders(b *tab, mine int) {
+	servers := c.servers
 	old := servers.Leader()
 	servers.Stop(old)
 	b.says("#who", servers.Servers[servers.Leader()].Addr)
@@ -95,8 +110,14 @@ func TestStory(t *testing.T) {
 	b.says("#link", "live")
 	b.says(".event", "leads from now on")
 	b.until("the death is still told", `[...document.querySelectorAll(".line.change.bad")].some(e => e.innerText.includes("replica-2"))`)
-	b.says("[data-job=short][data-state=finished] .callout", "2 replicas went in good order")
+	b.axe()
 	b.shoot("another-leader")
+
+	servers.Stop(3 - old - mine)
+	b.says("#trouble", "No server leads")
+	b.until("the job is still in view", live(4))
+	b.axe()
+	b.shoot("no-leader")
 }
 
 // Where a token is set, all may look, and who acts is asked to log in with it.
@@ -141,4 +162,37 @@ func press(b *tab, label string) {
 	find := fmt.Sprintf("document.querySelector('button[aria-label^=%q]:not([hidden])')", label)
 	b.until(label+" is there", "!!"+find)
 	eval[bool](b, "("+find+".click(), true)")
+}
+
+// A replica is evicted from the page, and the rules are changed: why stands in the events. What
+// cannot be taken back is told in words.
+func TestEvictAndRules(t *testing.T) {
+	t.Parallel()
+	l := lighthousetest.Start(t, func(c *lighthouse.Config) { c.Rules.MinReplicas = 1 })
+	trainer := testkit.Build(t, t.TempDir(), "examples/digits/trainer")
+	for i := range 2 {
+		testkit.Start(t, fmt.Sprintf("replica-%d", i), []string{"SKERRY_LIGHTHOUSE=" + l.Addr}, trainer, "-index", fmt.Sprint(i), "-replicas", "2", "-steps", "1000000", "-linger", "1s")
+	}
+	b := openTab(t)
+	b.forgive("409")
+	b.open(l.URL("/"))
+	b.until("two are live", `document.querySelectorAll(".card.good").length === 2`)
+	press(b, "evict replica-1")
+	b.reason("its fan is broken")
+	b.says(".departed", "evicted")
+	b.says(".departed", "its fan is broken")
+	b.shoot("evicted")
+	press(b, "take back replica-1")
+	b.reason("the fan is new")
+	b.until("it was done, or is told why not", `!document.querySelector("dialog") || document.querySelector("dialog .error").innerText.includes("start it again")`)
+	eval[bool](b, `(document.querySelectorAll("dialog").forEach(d => d.close()), true)`)
+	eval[bool](b, `(document.querySelectorAll("details").forEach(d => d.open = true), true)`)
+	b.says(".event", "its fan is broken")
+	b.click("main", "change the rules")
+	b.fill("#rule-min_replicas", "2")
+	b.reason("two are wanted")
+	b.until("they are in force", `[...document.querySelectorAll(".facts div")].some(d => d.innerText.replace(/\s+/g, " ") === "Min replicas 2")`)
+	b.says(".event", "two are wanted")
+	b.axe()
+	b.shoot("rules")
 }

@@ -92,7 +92,7 @@ export class Job {
 
   facts(job, now) {
     const done = jobState(job) === "finished" || jobState(job) === "idle";
-    const tiles = [{key: job.steps_total ? "of " + whole(job.steps_total) + " steps" : jobState(job) === "finished" ? "steps done" : "step", value: whole(job.max_step || 0)}];
+    const tiles = done && !job.max_step ? [] : [{key: job.steps_total ? "of " + whole(job.steps_total) + " steps" : jobState(job) === "finished" ? "steps done" : "step", value: whole(job.max_step || 0)}];
     if (!done && job.step_rate !== undefined) tiles.push({key: "steps/s", value: rate(job.step_rate), hint: "over the last ten seconds"});
     if (job.goodput !== undefined) tiles.push({key: "goodput", value: percent(job.goodput), tone: job.goodput >= 0.95 ? "good" : job.goodput >= 0.8 ? "warn" : "bad",
       hint: "the share of the time since the first quorum that was not lost to changes"});
@@ -116,5 +116,5 @@ const causeOf = c => (c.replica ? c.replica + " " : "") + "(" + causeText(c) + "
 function finishedText(job) {
   const all = Object.values(job.replicas).filter(gone);
   const n = all.length ? plural(all.length, "replica") + " went in good order" : "all went in good order";
-  return `Finished at step ${whole(job.max_step || 0)}: ${n}.`;
+  return "Finished" + (job.max_step ? " at step " + whole(job.max_step) : "") + `: ${n}.`;
 }

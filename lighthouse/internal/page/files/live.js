@@ -32,7 +32,7 @@ export async function run(changed) {
     }
     if (!document.hidden) {
       try {
-        await poll(polls ? streamAgain : 0, () => { failures = 0; turn(polls ? "polling" : "live"); });
+        await poll(polls ? streamAgain : 0, () => { failures = 0; turn(polls || refused ? "polling" : "live"); });
       } catch (e) {
         failures++;
         if (failures > 1) turn("away", e.message);

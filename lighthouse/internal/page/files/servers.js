@@ -10,8 +10,9 @@ export class Servers {
     this.root = root;
     this.asked = el("p", {class: "dim"});
     this.body = el("tbody");
+    this.heads = ["Address", "Server", "Role", "Log", "Lag", "Heard", "Version", "Do"].map(t => el("th", {scope: "col"}, t));
     root.append(el("h2", {}, "Lighthouse servers"), this.asked, el("div", {class: "scroll wide", tabindex: 0, role: "region", "aria-label": "Lighthouse servers"},
-      el("table", {class: "servers"}, el("thead", {}, el("tr", {}, ...["Address", "Server", "Role", "Log", "Lag", "Heard", "Version", "Do"].map(t => el("th", {scope: "col"}, t)))), this.body)));
+      el("table", {class: "servers"}, el("thead", {}, el("tr", {}, ...this.heads)), this.body)));
   }
 
   update(doc) {
@@ -20,6 +21,12 @@ export class Servers {
     say(this.asked, askedText(doc));
     all.sort((a, b) => natural(a.addr || a.id, b.addr || b.id));
     keyed(this.body, all, s => s.id, makeServer, (e, s) => updateServer(e, s, all));
+    // What no server tells needs no column.
+    this.heads.forEach((h, i) => {
+      const yes = all.some(s => told[i](s, all));
+      show(h, yes);
+      for (const row of this.body.rows) show(row.cells[i], yes);
+    });
   }
 }
 
@@ -31,6 +38,14 @@ export function askedText(doc) {
 }
 
 const states = {leader: ["leader", "good"], follower: ["follower", "dim"], spare: ["spare, no voter", "dim"], joining: ["joining", "info"], away: ["away", "bad"]};
+
+const follows = s => s.state === "follower" || s.state === "spare";
+
+/** able says that a server can be handed the lead. */
+const able = (s, all) => !s.leader && !!s.voter && s.state !== "away" && all.length > 1;
+
+// By column: whether there is something to say of a server.
+const told = [() => true, s => s.id !== s.addr, () => true, s => s.last_index, follows, s => s.silence_ms >= 1000 || s.state === "away", s => s.version, able];
 
 function makeServer() {
   const e = el("tr");
@@ -46,14 +61,14 @@ function updateServer(e, s, all) {
   const [role, tone] = states[s.state] || [s.state || (s.leader ? "leader" : "follower"), "dim"];
   p.to = s.id;
   p.label = s.addr || s.id;
-  name(p.id, s.id.slice(0, 8), s.id + (s.raft_addr ? ", raft at " + s.raft_addr : ""));
+  name(p.id, s.id === s.addr ? "" : s.id.slice(0, 8), s.id + (s.raft_addr ? ", raft at " + s.raft_addr : ""));
   name(p.addr, s.addr || "");
   say(p.role, role);
   set(p.role, "class", "pill " + tone);
   say(p.log, s.last_index ? whole(s.last_index) : "");
-  say(p.lag, s.leader || s.state === "away" ? "" : s.lag ? plural(s.lag, "entry", "entries") : "none");
+  say(p.lag, !follows(s) ? "" : s.lag ? plural(s.lag, "entry", "entries") : "none");
   say(p.silence, s.silence_ms >= 1000 ? age(s.silence_ms) + " silent" : s.state === "away" ? "silent" : "");
   say(p.version, s.version || "");
-  show(p.hand, !s.leader && !!s.voter && s.state !== "away" && all.length > 1);
+  show(p.hand, able(s, all));
   set(p.hand, "aria-label", "hand the lead to " + p.label);
 }

@@ -105,6 +105,7 @@ function updateCost(p, cost) {
   const each = [["known", cost.known_ms], ["again", cost.reformed_ms], ["training", cost.resumed_ms]].filter(([, v]) => v !== undefined);
   say(p.costs, each.map(([k, v]) => k + " " + span(v)).join(" · "));
   hint(p.cost, each.length ? "After the first sign of it: the fault was known, members stood again, the first step was committed." : "");
+  set(p.lost, "class", cost.lost_ms >= 0.05 ? "" : "none");
   show(p.cost, known || each.length > 0);
 }
 

@@ -141,8 +141,6 @@ export class Timeline {
   update(job, changes, events, now) {
     this.now = now;
     const state = job.state || "";
-    this.ended = state === "finished" || state === "idle";
-    this.end = this.ended && job.state_since_ms ? job.state_since_ms : now;
     if (events.version !== this.version || state !== this.state || job.min_replicas !== this.least || job.created_ms !== this.created) {
       this.version = events.version;
       this.state = state;
@@ -150,6 +148,7 @@ export class Timeline {
       this.created = job.created_ms;
       this.model = model(job, changes, events.list, now);
     }
+    this.end = this.model.end || now;
     set(this.drawing, "aria-label", `Members of job ${job.job} over time: now ${job.stands ? job.members : 0}; ${plural(changes.length, "quorum change")}. Arrow keys go from mark to mark.`);
     show(this.root, this.model.points.length + this.model.marks.length > 0);
     this.draw();
@@ -273,7 +272,7 @@ function model(job, changes, events, now) {
   }
   // The events of a quorum that is old may be gone: it is known when it was formed.
   if (job.quorum_id && job.created_ms && !points.some(p => p.t >= job.created_ms - 1)) points.push({t: job.created_ms, n: job.members});
-  const since = job.state_since_ms;
+  const since = endOf(job, events) || job.state_since_ms;
   if (since && points.length && ["reforming", "waiting", "finished", "idle"].includes(job.state)) {
     points.push({t: since, n: 0});
     if (job.state === "reforming" || job.state === "waiting") outages.push({from: since});
@@ -281,7 +280,13 @@ function model(job, changes, events, now) {
   points.sort((a, b) => a.t - b.t);
   marks.sort((a, b) => a.t - b.t);
   const begin = points.length ? points[0].t : now - 60e3;
-  return {points, marks, outages, begin: Math.min(begin, now), most: points.reduce((m, p) => Math.max(m, p.n), job.members || 1)};
+  return {points, marks, outages, end: ["finished", "idle"].includes(job.state) ? since : 0, begin: Math.min(begin, now), most: points.reduce((m, p) => Math.max(m, p.n), job.members || 1)};
+}
+
+/** endOf is when the last replica of a finished run went: its state may be told by a later leader. */
+function endOf(job, events) {
+  const last = job.state === "finished" && events.findLast(e => ["finished", "left", "drained"].includes(e.kind));
+  return last ? last.at_ms : 0;
 }
 
 /** summary says in words what the drawing shows. */

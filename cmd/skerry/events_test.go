@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/changes"
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 )
@@ -123,9 +124,9 @@ func TestEventsOf(t *testing.T) {
 // TestHistory: each change is told with what its first step told of its cost.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	changes := changesOf(told)
+	all := changes.Of(told)
 	var out bytes.Buffer
-	if err := printHistory(&out, changes, false, false); err != nil {
+	if err := changes.Write(&out, all, false, false); err != nil {
 		t.Fatal(err)
 	}
 	got := out.String()
@@ -138,7 +139,33 @@ func TestHistory(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	if len(changes) != 2 || told[2].Cost.ResumedMs != 0 {
-		t.Errorf("%d changes, and the event itself has %+v", len(changes), told[2].Cost)
+	if len(all) != 2 || told[2].Cost.ResumedMs != 0 {
+		t.Errorf("%d changes, and the event itself has %+v", len(all), told[2].Cost)
+	}
+}
+
+// TestWhyTellsChanges: of a job why tells how its quorums changed, newest first, with
+// culprit, cause and cost, and no more of a replica whose place another has taken.
+func TestWhyTellsChanges(t *testing.T) {
+	t.Parallel()
+	gone := api.ReplicaStatus{ReplicaID: "replica-0:1", State: "lost", Why: "stream broke"}
+	alone := api.ReplicaStatus{ReplicaID: "replica-1:1", State: "lost", Why: "beats missed"}
+	page := api.Status{Leads: true, Jobs: []api.JobStatus{{
+		Job: "digits", QuorumID: 8, Stands: true, History: []api.HistoryStatus{{Reason: "all joined"}},
+		Replicas: []api.ReplicaStatus{gone, alone, {ReplicaID: "replica-0:2", State: "live"}},
+	}}}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/events" {
+			_ = json.NewEncoder(w).Encode(told) // a test that fails sees it
+			return
+		}
+		_ = json.NewEncoder(w).Encode(page) // the same
+	}))
+	t.Cleanup(s.Close)
+	status, stdout, stderr := skerry("why", "--lighthouse", s.URL)
+	died, first := strings.Index(stdout, "replica-0 died: link cut"), strings.Index(stdout, "4 members")
+	if status != 0 || died < 0 || first < died || strings.Contains(stdout, "all joined") || strings.Contains(stdout, "replica-0:1") ||
+		!strings.Contains(stdout, "replica replica-1:1 of job digits is lost: beats missed") {
+		t.Errorf("status %d, %s%s", status, stdout, stderr)
 	}
 }

@@ -68,7 +68,7 @@ func TestOperatorsVerbs(t *testing.T) {
 		{"job config digits --reset", 0, "server's: min-replicas=1"},
 		{"job delete digits", 1, "the job has replicas"},
 		{"why", 0, "has had no quorum yet"},
-		{"why a", 0, "replica a:00000000-0000-0000-0000-000000000001 of job digits is heard"},
+		{"why a", 0, "replica a:00000000 of job digits is heard\n  has not joined"},
 		{"why b", 4, `no replica "b" is known`},
 		{"drain b --job digits", 4, `no replica "b" is there in job digits; there are: a:00000000`},
 		{"kill a --job digits", 4, "no manager address is known"},

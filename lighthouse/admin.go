@@ -89,9 +89,9 @@ func (j *job) writeChange(now time.Time, c cluster.Command) error {
 	return nil
 }
 
-// drain asks a replica to finish its step and go. A replica that drains says so
+// Drain implements web.Actions: it asks a replica to finish its step and go. A replica that drains says so
 // every half second until it is out: only the first time is written.
-func (s *Server) drain(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
+func (s behind) Drain(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
 	return s.apply(ctx, name, change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
 			c := cluster.Command{Kind: cluster.CommandDrain, Replica: id}
@@ -119,8 +119,8 @@ func (s *Server) alone(ctx context.Context, name string, id quorum.ReplicaID) (a
 	return alone, err
 }
 
-// evict puts a replica out. A torchft client learns it by its calls, which end.
-func (s *Server) evict(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
+// Evict implements web.Actions: it puts a replica out. A torchft client learns it by its calls, which end.
+func (s behind) Evict(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
 	return s.apply(ctx, name, change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
 			j.leadership.feed.Ask(j.name, now.UnixMilli(), story.Evicted, id, o)
@@ -130,39 +130,22 @@ func (s *Server) evict(ctx context.Context, name string, id quorum.ReplicaID, o 
 	})
 }
 
-// undo says why a drain or an evict cannot be taken back: a replica that was told of
-// either acts on it at once, and no word calls it back.
-func (s *Server) undo(ctx context.Context, name string, id quorum.ReplicaID) error {
+// Undo implements web.Actions. Nothing is undone today: see web.NoUndo.
+func (s behind) Undo(ctx context.Context, name string, id quorum.ReplicaID, _ web.Order) error {
 	j, err := s.existing(ctx, name)
 	if err != nil {
 		return err
 	}
-	state := quorum.ReplicaState("")
-	err = j.do(ctx, func(now time.Time) {
-		for _, r := range j.machine.Status(now).Replicas {
-			if r.ReplicaID == id {
-				state = r.State
-			}
-		}
-	})
-	switch {
-	case err != nil:
-		return err
-	case state == "":
-		return fmt.Errorf("%w: no replica of job %q is called %q", quorum.ErrUnknown, j.name, id)
-	case state == quorum.StateDraining:
-		return fmt.Errorf("%w: replica %q was told to drain, and finishes its step and goes; start it again when it has gone", web.ErrConflict, id)
-	case state == quorum.StateEvicted:
-		return fmt.Errorf("%w: replica %q was told that it is evicted, and has ended; start it again: a new incarnation is let in", web.ErrConflict, id)
-	}
-	return fmt.Errorf("%w: replica %q is %s: no drain or evict of it is to be undone", web.ErrConflict, id, state)
+	var now quorum.Status
+	err = j.do(ctx, func(at time.Time) { now = j.machine.Status(at) })
+	return cmp.Or(err, web.NoUndo(now, id))
 }
 
 // Drain implements skerrypb.LighthouseServer.
 func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainRequest) (*skerrypb.DrainResponse, error) {
 	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
-		err = l.server.drain(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
+		err = behind{l.server}.Drain(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
 	}
 	var alone bool
 	if err == nil {
@@ -175,7 +158,7 @@ func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainReques
 func (l *lighthouseService) Evict(ctx context.Context, req *skerrypb.EvictRequest) (*skerrypb.EvictResponse, error) {
 	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
-		err = l.server.evict(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
+		err = behind{l.server}.Evict(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
 	}
 	return &skerrypb.EvictResponse{}, wire.StatusError(err)
 }
@@ -214,16 +197,7 @@ func (l *lighthouseService) History(ctx context.Context, req *skerrypb.HistoryRe
 	slices.Reverse(all) // a copy
 	resp := &skerrypb.HistoryResponse{}
 	for _, e := range all[:min(limit, len(all))] {
-		resp.Entries = append(resp.Entries, historyToProto(e))
+		resp.Entries = append(resp.Entries, facts.HistoryToProto(e))
 	}
 	return resp, nil
-}
-
-func historyToProto(e quorum.HistoryEntry) *skerrypb.HistoryEntry {
-	return &skerrypb.HistoryEntry{
-		CreatedMs: e.CreatedMs, QuorumId: e.QuorumID, Round: e.Round,
-		Members: facts.Texts(e.Members), Joined: facts.Texts(e.Joined), Left: facts.Texts(e.Left), Reason: e.Reason,
-		Accusations: wire.AccusationsToProto(e.Accusations),
-		Settlement:  wire.SettlementToProto(e.Settlement),
-	}
 }

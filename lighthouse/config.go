@@ -116,6 +116,10 @@ type Config struct {
 	// out in their names and, as a member, read the model.
 	OpenJoins bool
 
+	// Reflection serves gRPC's reflection, by which grpcurl and its like find out which
+	// calls there are. What they may call is up to Guard as before.
+	Reflection bool
+
 	// AllowHosts are more names under which browsers may reach this server, beside
 	// localhost, addresses, and what Listen and Advertise say. A request under
 	// any other name may be another site's, and changes nothing.

@@ -48,6 +48,7 @@
 //	split.Splitter.Run     the accept loop             connections                  the listener closes
 //	split.Splitter.hand    one new connection          its first bytes              they came, or a deadline
 //	cluster.Node.Run       the ledger, leaderships     see package cluster          ctx ends, or it fails
+//	health.Watch           what probes are told        changes of the leader       ctx ends
 //	follow                 the link to the leader      changes of the leader        ctx ends
 //	leadership.forgetIdle  nothing                     a minute, again and again    the leadership ends
 //	firstWord              one hello                   the replica's first message  it came, the stream's end

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,18 +12,16 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/internal/access"
-	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 )
 
 const (
 	// hopKey marks, as gRPC metadata and as an HTTP header, what another server
 	// has passed on: it is served or refused, and never passed on again.
-	hopKey = web.HopKey
+	hopKey = access.HopKey
 
 	// againAfter is the pause before a call that the leader could not take is
 	// tried again, if the leader does not change before.
@@ -121,7 +118,7 @@ func (s *Server) forward(ctx context.Context, leader, method string, req any) (a
 	if access.IsCluster(method) {
 		defer func() { _ = conn.Close() }() // it has served
 	}
-	err = conn.Invoke(passedOn(ctx), method, req, resp)
+	err = conn.Invoke(access.PassedOn(ctx), method, req, resp)
 	if err == nil || ctx.Err() != nil {
 		return resp, err
 	}
@@ -130,22 +127,6 @@ func (s *Server) forward(ctx context.Context, leader, method string, req any) (a
 		err = wire.StatusError(fmt.Errorf("%w: the leader %s is lost: %w", wire.ErrNoLeader, leader, err))
 	}
 	return nil, err
-}
-
-// passedOn is the context of a call that is passed on: the caller's deadline and
-// metadata, and the mark of a hop. What it proved of the token stays here: this
-// server's own proof stands for it, or, for a call that is Unvouched, none.
-func passedOn(ctx context.Context) context.Context {
-	in, _ := metadata.FromIncomingContext(ctx)
-	out := metadata.Pairs(hopKey, "1")
-	for key, values := range in {
-		// What begins so is the transport's own.
-		if key == guard.BearerMetadata || key == guard.ProofMetadata || key == guard.OrderMetadata || strings.HasPrefix(key, ":") || strings.HasPrefix(key, "grpc-") || key == "content-type" || key == "user-agent" || key == "te" {
-			continue
-		}
-		out.Append(key, values...)
-	}
-	return metadata.NewOutgoingContext(ctx, out)
 }
 
 // pause waits for another leader, or for a moment.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -40,6 +39,9 @@ const (
 // with this server's own proof: it was checked here. Only a drain by a member is for
 // the leader to check, in checkMember.
 func (s *Server) allowed(ctx context.Context, method string, req any) (context.Context, error) {
+	if access.Probes(method) {
+		return ctx, nil
+	}
 	err := s.rightful(ctx, method, req)
 	switch {
 	case err != nil:
@@ -63,6 +65,9 @@ func (s *Server) allowed(ctx context.Context, method string, req any) (context.C
 // greet says of a call's headers whether allowed can let it through, before
 // anything of its body is read. It does not block.
 func (s *Server) greet(ctx context.Context, method string) error {
+	if access.Probes(method) {
+		return nil
+	}
 	err := s.rightful(ctx, method, nil)
 	switch {
 	case err != nil || !s.needsToken(method):
@@ -174,23 +179,4 @@ func (s *Server) names() []string {
 		}
 	}
 	return names
-}
-
-// named says whether host, as a browser sends it, is a name of ours. An address
-// is always: a page that another name was bound to this address for (DNS
-// rebinding) has that name.
-func (s *Server) named(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
-	if net.ParseIP(host) != nil {
-		return true
-	}
-	for _, name := range s.names() {
-		if strings.EqualFold(host, strings.TrimSuffix(name, ".")) {
-			return true
-		}
-	}
-	return false
 }

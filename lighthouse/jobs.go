@@ -137,7 +137,7 @@ func (j *job) info(now time.Time) *skerrypb.JobInfo {
 func (l *lighthouseService) KillReplica(ctx context.Context, req *skerrypb.KillReplicaRequest) (*skerrypb.KillReplicaResponse, error) {
 	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
-		err = l.server.kill(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
+		err = behind{l.server}.Kill(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
 	}
 	return &skerrypb.KillReplicaResponse{}, wire.StatusError(err)
 }

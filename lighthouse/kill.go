@@ -19,10 +19,10 @@ import (
 // killTimeout bounds the dialogue with the manager of a replica that is killed.
 const killTimeout = 5 * time.Second
 
-// kill ends a replica's process through its manager, ours or torchft's, at the
+// Kill implements web.Actions: it ends a replica's process through its manager, ours or torchft's, at the
 // address that the replica itself named. It says nothing to the rules: the
 // death is seen like any other.
-func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
+func (s behind) Kill(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
 	j, err := s.existing(ctx, name)
 	if err != nil {
 		return err

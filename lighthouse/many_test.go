@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/answer"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -198,13 +199,13 @@ func (w *many) form(what string) quorum.Quorum {
 		w.t.Fatal(err)
 	}
 	q := w.m.Form(w.now, d, quorum.Token{1}, w.now.UnixMilli())
-	a := newAnswer(q, nil)
+	a := answer.New(q, nil)
 	w.formed.server += time.Since(began)
 	var names []quorum.ReplicaID
 	for _, to := range d.Answers {
 		r := w.members[to.ReplicaID]
 		began := time.Now()
-		down := sent(w, a.down(to)(), &w.formed.down)
+		down := sent(w, a.Down(to)(), &w.formed.down)
 		w.formed.server += time.Since(began)
 		got, err := wire.AnswerFromProto(down.GetAnswer())
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/access"
 )
 
 // electionsWaited is how many elections' time a replica that has just lost the
@@ -98,7 +99,7 @@ func (s *Server) relay(stream upstream, first *skerrypb.Up, leader string) error
 	if err != nil {
 		return wire.StatusError(fmt.Errorf("%w: %w", cluster.ErrNotLeader, err))
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(passedOn(stream.Context())))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(access.PassedOn(stream.Context())))
 	defer cancel()
 	up, err := skerrypb.NewLighthouseClient(conn).Session(ctx)
 	if err == nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/internal/feed"
+	"github.com/skerry-ft/skerry/lighthouse/internal/health"
 	"github.com/skerry-ft/skerry/lighthouse/internal/link"
 	"github.com/skerry-ft/skerry/lighthouse/internal/metrics"
 )
@@ -62,6 +63,8 @@ type Server struct {
 
 	link      *link.Link      // to the leader, while another server leads
 	transport *http.Transport // for HTTP requests that the leader is to serve
+
+	health *health.Health // for probes by gRPC
 
 	closePort, closeCluster func() error // once; later calls return the same
 
@@ -110,6 +113,8 @@ func New(cfg Config) (*Server, error) {
 
 		link: link.New(g.Speaks()), transport: link.Transport(g.Speaks()),
 	}
+	s.health = health.New(skerrypb.Lighthouse_ServiceDesc.ServiceName, skerrypb.Cluster_ServiceDesc.ServiceName,
+		torchftpb.LighthouseService_ServiceDesc.ServiceName)
 	s.sampled, s.sampler = guard.Sampled(s.log)
 	s.listener = s.limitConns(listener)
 	s.metrics = s.newMetrics()
@@ -180,6 +185,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { port.Run(); return nil })
 	g.Go(func() error { s.follow(ctx); return nil })
+	g.Go(func() error { s.health.Watch(ctx, s.healthy); return nil })
 	g.Go(func() error { s.guard.TellExpiry(ctx, s.log); return nil })
 	g.Go(func() error { return serveError("RPC", rpc.Serve(port.GRPC())) })
 	g.Go(func() error { return serveError("HTTP", page.Serve(port.HTTP())) })
@@ -238,5 +244,9 @@ func (s *Server) newRPCServer() *grpc.Server {
 	skerrypb.RegisterLighthouseServer(services, &lighthouseService{server: s})
 	skerrypb.RegisterClusterServer(services, s.cluster.Service())
 	torchftpb.RegisterLighthouseServiceServer(services, &torchftService{server: s})
+	s.health.Register(services)
+	if s.cfg.Reflection {
+		health.RegisterReflection(services, rpc)
+	}
 	return rpc
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/answer"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/story"
 )
@@ -105,10 +106,10 @@ func (j *job) written(w *write) {
 
 // answer tells everybody whose join the quorum answers.
 func (j *job) answer(q quorum.Quorum, answers []quorum.Answered) {
-	shared := newAnswer(q, j.extra)
+	shared := answer.New(q, j.extra)
 	for _, a := range answers {
 		if s := j.sessions[a.ReplicaID]; s != nil {
-			s.queue(shared.down(a))
+			s.queue(shared.Down(a))
 		}
 		j.answerAskers(a, shared)
 	}

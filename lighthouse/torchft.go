@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+	"github.com/skerry-ft/skerry/lighthouse/internal/answer"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -201,11 +202,11 @@ func (j *job) askEnded(now time.Time, id quorum.ReplicaID, a *asker) {
 
 // answerAskers answers the calls whose join, or an earlier one of the same
 // replica, is answered.
-func (j *job) answerAskers(to quorum.Answered, shared *answer) {
+func (j *job) answerAskers(to quorum.Answered, shared *answer.Answer) {
 	var rest []*asker
 	for _, a := range j.askers[to.ReplicaID] {
 		if a.number <= to.Number {
-			a.answer <- shared.torchft()
+			a.answer <- shared.Torchft()
 		} else {
 			rest = append(rest, a)
 		}

@@ -24,7 +24,7 @@ type (
 // newWeb is the server's HTTP side.
 func (s *Server) newWeb() *web.Server {
 	return web.New(web.Config{
-		Guard: s.guard, Addr: s.Addr(), Named: s.named, Transport: s.transport, Metrics: s.metrics.Handler(), Jobs: s.jobs,
+		Guard: s.guard, Addr: s.Addr(), Names: s.names, Transport: s.transport, Metrics: s.metrics.Handler(), Jobs: s.jobs,
 		HelloTimeout: s.cfg.HelloTimeout, Sampled: s.sampled,
 	}, behind{s})
 }
@@ -32,13 +32,22 @@ func (s *Server) newWeb() *web.Server {
 // behind is the server as its HTTP side sees it: a web.Backend.
 type behind struct{ *Server }
 
-// Healthy implements web.Lighthouse: without a leader standing quorums go on, but no new
-// one is formed.
-func (b behind) Healthy() bool { return b.healthy() }
+// Healthy implements web.Lighthouse.
+func (b behind) Healthy() bool {
+	ok, _ := b.healthy()
+	return ok
+}
 
-func (s *Server) healthy() bool {
-	_, self, ok := s.cluster.Leader()
-	return s.leading() != nil || ok && !self
+// healthy says whether this server leads, or knows which one does, and what is closed when
+// that changes: without a leader standing quorums go on, but no new one is formed.
+func (s *Server) healthy() (ok bool, changed [2]<-chan struct{}) {
+	changed[0] = s.cluster.Changed()
+	s.mu.Lock()
+	leads := s.mu.leadership != nil
+	changed[1] = s.mu.Changed()
+	s.mu.Unlock()
+	_, self, known := s.cluster.Leader()
+	return leads || known && !self, changed
 }
 
 // Route implements web.Routes.
@@ -89,40 +98,13 @@ func (b behind) Servers(ctx context.Context) (api.Servers, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
 	defer cancel()
 	members, err := b.cluster.Service().Members(ctx, &skerrypb.MembersRequest{})
-	st.Next = members.GetNext()
-	for _, m := range members.GetMembers() {
-		st.Servers = append(st.Servers, facts.Server(m, members.GetLastIndex()))
-	}
+	st.Next, st.Servers = members.GetNext(), facts.Servers(members)
 	return st, err
-}
-
-// Drain implements web.Actions.
-func (b behind) Drain(ctx context.Context, job string, id quorum.ReplicaID, o web.Order) error {
-	return b.drain(ctx, job, id, o)
-}
-
-// Evict implements web.Actions.
-func (b behind) Evict(ctx context.Context, job string, id quorum.ReplicaID, o web.Order) error {
-	return b.evict(ctx, job, id, o)
-}
-
-// Kill implements web.Actions.
-func (b behind) Kill(ctx context.Context, job string, id quorum.ReplicaID, o web.Order) error {
-	return b.kill(ctx, job, id, o)
-}
-
-// Undo implements web.Actions.
-func (b behind) Undo(ctx context.Context, job string, id quorum.ReplicaID, _ web.Order) error {
-	return b.undo(ctx, job, id)
 }
 
 // Configure implements web.Actions.
 func (b behind) Configure(ctx context.Context, job string, c api.RulesChange, o web.Order) error {
-	wanted, err := wire.ConfigChangeFromProto(&skerrypb.ConfigureRequest{
-		MinReplicas: c.MinReplicas, MaxReplicas: c.MaxReplicas, JoinTimeoutMs: c.JoinTimeoutMs, HeartbeatTimeoutMs: c.HeartbeatTimeoutMs,
-		SuspectAfterMs: c.SuspectAfterMs, GraceMs: c.GraceMs, StuckAfterMs: c.StuckAfterMs, EvictStuck: c.EvictStuck,
-		ProbationAfter: c.ProbationAfter, Reset_: c.Reset,
-	})
+	wanted, err := wire.ConfigChangeFromProto(facts.RulesRequest(c))
 	if err == nil {
 		_, err = b.configure(ctx, job, wanted, o)
 	}

@@ -65,13 +65,16 @@ var mayImport = map[string][]string{
 
 	"lighthouse/api":              {},
 	"lighthouse/internal/access":  {"internal/guard", "internal/wire/..."},
+	"lighthouse/internal/answer":  {"quorum", "internal/wire/..."},
+	"lighthouse/internal/health":  {},
 	"lighthouse/internal/feed":    {"quorum", "quorum/story", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/web"},
 	"lighthouse/internal/joblog":  {"quorum"},
 	"lighthouse/internal/killer":  {"quorum", "internal/guard", "internal/wire/..."},
 	"lighthouse/internal/link":    {"lighthouse/cluster", "internal/guard"},
 	"lighthouse/internal/live":    {"lighthouse/api"},
+	"lighthouse/internal/page":    {},
 	"lighthouse/internal/openapi": {},
-	"lighthouse/internal/web":     {"quorum", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/openapi", "internal/wire/...", "internal/guard", "internal/perhost"},
+	"lighthouse/internal/web":     {"quorum", "lighthouse/api", "lighthouse/internal/access", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/openapi", "lighthouse/internal/page", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"lighthouse/internal/facts":   {"quorum", "quorum/story", "lighthouse/api", "internal/wire/..."},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},

@@ -105,6 +105,7 @@ func (o *options) add(f *pflag.FlagSet) {
 	cli.Group(f, "Flags of TLS, tokens and who may come", func(f *pflag.FlagSet) {
 		guardflags.AddServer(f, &c.Guard)
 		f.BoolVar(&c.OpenJoins, "open-joins", false, "let replicas join without the token, as torchft's must: whoever reaches the port may")
+		f.BoolVar(&c.Reflection, "reflection", false, "serve gRPC's reflection, for grpcurl and its like")
 		f.StringSliceVar(&c.AllowHosts, "allow-host", nil, "more names under which browsers may reach the page")
 	})
 	o.torchft.add(f)

@@ -5,11 +5,25 @@ package access
 import (
 	"strings"
 
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	reflectionalphapb "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 )
+
+// Probes are the calls of gRPC's health service. They need nothing, as /healthz does: what
+// asks has neither a certificate nor a token.
+func Probes(method string) bool { return ServiceOf(method) == healthpb.Health_ServiceDesc.ServiceName }
+
+// describes are the calls of gRPC's reflection, where that is served.
+func describes(method string) bool {
+	return ServiceOf(method) == reflectionpb.ServerReflection_ServiceDesc.ServiceName ||
+		ServiceOf(method) == reflectionalphapb.ServerReflection_ServiceDesc.ServiceName
+}
 
 // Reads are the calls that need no token: they change nothing. A method that is
 // neither here nor in Joins needs the token of an operator, and so does a new one.
@@ -21,7 +35,7 @@ func Reads(method string) bool {
 		skerrypb.Cluster_Members_FullMethodName:
 		return true
 	}
-	return false
+	return describes(method)
 }
 
 // Joins are the calls of replicas. They need the token, unless Config.OpenJoins.

@@ -125,8 +125,8 @@ func Overview(st api.Status, started time.Time) api.Overview {
 	}
 }
 
-// Server is a server as the API has it; last is the index of the leader's last entry.
-func Server(m *skerrypb.MemberInfo, last uint64) api.ServerFacts {
+// server is a server as the API has it; last is the index of the leader's last entry.
+func server(m *skerrypb.MemberInfo, last uint64) api.ServerFacts {
 	f := api.ServerFacts{
 		ID: m.GetRaftId(), Addr: m.GetRpcAddress(), Raft: m.GetRaftAddress(), Version: m.GetVersion(), State: "follower",
 		Leader: m.GetLeader(), Voter: m.GetVoter(), Alive: m.GetAlive(), LastIndex: m.GetLastIndex(),

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -130,4 +131,21 @@ func sameOrigin(r *http.Request) error {
 		return errOtherSite("Origin", origin)
 	}
 	return nil
+}
+
+// NoUndo says why a drain or an evict cannot be taken back: a replica that was told of
+// either acts on it at once, and no word calls it back.
+func NoUndo(job quorum.Status, id quorum.ReplicaID) error {
+	for _, r := range job.Replicas {
+		switch {
+		case r.ReplicaID != id:
+		case r.State == quorum.StateDraining:
+			return fmt.Errorf("%w: replica %q was told to drain, and finishes its step and goes; start it again when it has gone", ErrConflict, id)
+		case r.State == quorum.StateEvicted:
+			return fmt.Errorf("%w: replica %q was told that it is evicted, and has ended; start it again: a new incarnation is let in", ErrConflict, id)
+		default:
+			return fmt.Errorf("%w: replica %q is %s: no drain or evict of it is under way", ErrConflict, id, r.State)
+		}
+	}
+	return fmt.Errorf("%w: no replica of job %q is called %q", quorum.ErrUnknown, job.Job, id)
 }

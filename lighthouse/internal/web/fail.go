@@ -78,6 +78,9 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, f.Error(), f.status)
 		return
 	}
+	if f.status == http.StatusBadGateway {
+		f.status = http.StatusServiceUnavailable // the API's one word for "not now"
+	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")

@@ -9,11 +9,8 @@ import (
 	"sync"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/lighthouse/internal/access"
 )
-
-// HopKey is the header of what another server has passed on: it is served or refused,
-// and never passed on again.
-const HopKey = "skerry-hop"
 
 // forwarded serves a request here if this server leads, and has the leader
 // serve it if another one does.
@@ -28,7 +25,7 @@ func (s *Server) passed(here http.HandlerFunc, alone bool) http.HandlerFunc {
 			fail(w, r, err)
 			return
 		}
-		leader, err := s.routes.Route(r.Context(), r.Header.Get(HopKey) != "")
+		leader, err := s.routes.Route(r.Context(), r.Header.Get(access.HopKey) != "")
 		switch {
 		case err == nil && leader == "", err != nil && alone && r.Method != http.MethodPost:
 			here(w, r) // no server leads: what this one knows is better than nothing
@@ -126,7 +123,7 @@ func (s *Server) vouch(out *http.Request, asker Order, text []byte) {
 	for _, name := range []string{"Authorization", "Cookie", headerProof, headerProof2} {
 		h.Del(name)
 	}
-	h.Set(HopKey, "1")
+	h.Set(access.HopKey, "1")
 	h.Set(headerBy, asker.By)
 	h.Set(headerFrom, asker.From)
 	h.Set(headerAsked, s.cfg.Addr.String())
@@ -141,7 +138,7 @@ func (s *Server) vouch(out *http.Request, asker Order, text []byte) {
 // the token, and with a CA by its role, too. Without either nothing is guarded, and its
 // word is taken as any other is.
 func (s *Server) fellow(w http.ResponseWriter, r *http.Request) (bool, error) {
-	if r.Header.Get(HopKey) == "" {
+	if r.Header.Get(access.HopKey) == "" {
 		return false, nil
 	}
 	if s.cfg.Guard.AsksClients() && s.cfg.Guard.TLS.Admit(callerOf(r).state, "", guard.Lighthouse) != nil {

@@ -127,7 +127,7 @@ func (s *Server) allowed(r *http.Request) error {
 		// A page of another site whose name was bound to our address passes for
 		// one of ours; its name gives it away. Reads under any name are left to those who
 		// scrape a server by its service's name; on loopback there are none.
-		if !s.cfg.Named(r.Host) {
+		if !s.named(r.Host) {
 			return fmt.Errorf("%w: %q; --allow-host adds a name", errMisdirected, r.Host)
 		}
 	}
@@ -176,4 +176,23 @@ func (s *Server) vouched(r *http.Request, who caller, grave bool) error {
 		return errors.New("a login without Origin or Sec-Fetch-Site: it may come from another site")
 	}
 	return s.cfg.Guard.Token.CheckLogin(cookie.Value)
+}
+
+// named says whether host, as a browser sends it, is a name of ours. An address
+// is always: a page that another name was bound to this address for (DNS
+// rebinding) has that name.
+func (s *Server) named(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+	if net.ParseIP(host) != nil {
+		return true
+	}
+	for _, name := range s.cfg.Names() {
+		if strings.EqualFold(host, strings.TrimSuffix(name, ".")) {
+			return true
+		}
+	}
+	return false
 }

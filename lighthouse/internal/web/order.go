@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,12 +100,17 @@ func (s *Server) asker(r *http.Request) Order {
 	_, cookie := r.Cookie(loginCookie)
 	switch {
 	case guard.Verified(who.state):
-		cert := who.state.PeerCertificates[0]
-		if o.By = guard.Shown(cert.Subject.CommonName); o.By == "" {
-			o.By = fmt.Sprintf("certificate %x", cert.SerialNumber)
-		}
+		o.By = NameOf(who.state.PeerCertificates[0])
 	case !s.cfg.Guard.Token.IsZero() && (r.Header.Get("Authorization") != "" || cookie == nil):
 		o.By = "token"
 	}
 	return o
+}
+
+// NameOf is how a certificate's holder is called where an order of theirs is told.
+func NameOf(cert *x509.Certificate) string {
+	if name := guard.Shown(cert.Subject.CommonName); name != "" {
+		return name
+	}
+	return fmt.Sprintf("certificate %x", cert.SerialNumber)
 }

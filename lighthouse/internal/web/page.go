@@ -1,13 +1,11 @@
 package web
 
 import (
-	_ "embed" // the page
 	"fmt"
 	"net/http"
-)
 
-//go:embed page.html
-var pageHTML []byte
+	"github.com/skerry-ft/skerry/lighthouse/internal/access"
+)
 
 // servePage answers with a page that has that policy for its content.
 func servePage(html []byte, policy string) http.HandlerFunc {
@@ -31,7 +29,7 @@ func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {
 		fail(w, r, failure{http.StatusServiceUnavailable, "no leader", err})
 		return
 	}
-	if r.Header.Get(HopKey) != "" {
+	if r.Header.Get(access.HopKey) != "" {
 		st.Leads = false // the server that was asked has passed the question on
 	}
 	answer(w, r, st, nil)

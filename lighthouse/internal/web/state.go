@@ -7,6 +7,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/api"
+	"github.com/skerry-ft/skerry/lighthouse/internal/access"
 	"github.com/skerry-ft/skerry/lighthouse/internal/facts"
 )
 
@@ -28,7 +29,7 @@ func (s *Server) serveOverview(w http.ResponseWriter, r *http.Request) {
 		fail(w, r, f)
 		return
 	}
-	if r.Header.Get(HopKey) != "" {
+	if r.Header.Get(access.HopKey) != "" {
 		o.Leads = false // the server that was asked has passed the question on
 	}
 	answer(w, r, o, timeless(o))
@@ -59,7 +60,7 @@ func (s *Server) serveServers(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	all.Asked, all.Answered = s.cfg.Addr.String(), s.cfg.Addr.String()
-	if asked := r.Header.Get(headerAsked); asked != "" && r.Header.Get(HopKey) != "" {
+	if asked := r.Header.Get(headerAsked); asked != "" && r.Header.Get(access.HopKey) != "" {
 		all.Asked = guard.Shown(asked)
 	}
 	like := all

@@ -10,12 +10,12 @@ import (
 	"github.com/skerry-ft/skerry/internal/perhost"
 )
 
-// streamLimits bound the open streams: of all, of a host, and of any host, this one too,
-// while there are many.
-var streamLimits = perhost.Limits{Max: 1_024, PerHost: 256, Scarce: 128}
+// streamLimits bound the open streams: of all, of a host other than this one, and of any
+// host while half of all are taken.
+var streamLimits = perhost.Limits{Max: 512, PerHost: 128, Scarce: 64}
 
 const (
-	// writePatience is how long a reader of a stream may take nothing.
+	// writePatience is how long a reader of a stream may take for one piece.
 	writePatience = 10 * time.Second
 
 	// pingEvery is how often a stream says something, so that what is in between keeps it.
@@ -67,7 +67,7 @@ type patient struct {
 	control *http.ResponseController
 }
 
-// Write ends with an error when the reader has taken nothing for writePatience.
+// Write ends with an error when the reader has not taken all in writePatience.
 func (p patient) Write(b []byte) (int, error) {
 	p.wind()
 	return p.ResponseWriter.Write(b)

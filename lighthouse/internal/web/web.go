@@ -15,6 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/internal/live"
+	"github.com/skerry-ft/skerry/lighthouse/internal/page"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -98,10 +99,10 @@ type Backend interface {
 // Config is what the HTTP side of a server has of it.
 type Config struct {
 	Guard     *guard.Guard
-	Addr      net.Addr               // where the server listens
-	Named     func(host string) bool // whether a host, as a browser sends it, is this server's
-	Transport *http.Transport        // for requests that the leader is to serve
-	Metrics   http.Handler           // answers a scrape
+	Addr      net.Addr        // where the server listens
+	Names     func() []string // the hosts by which browsers may reach the server, beside addresses
+	Transport *http.Transport // for requests that the leader is to serve
+	Metrics   http.Handler    // answers a scrape
 	// Jobs are those that this server leads, as the rules have them.
 	Jobs func(context.Context) []quorum.Status
 
@@ -162,8 +163,8 @@ func (s *Server) Wait() {
 func (s *Server) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	plain := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, s.compressed(h)) }
-	plain("GET /{$}", servePage(pageHTML,
-		"default-src 'self'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'"))
+	plain("GET /{$}", page.Index().ServeHTTP)
+	plain("GET "+page.Assets, page.Files().ServeHTTP)
 	plain("GET /status.json", s.forwarded(s.serveStatus))
 	mux.HandleFunc("GET "+pathHealth, s.serveHealth)
 	mux.HandleFunc("GET "+pathLive, serveLive)

@@ -1,4 +1,5 @@
-package lighthouse
+// Package answer encodes a formed quorum once for all who are told of it.
+package answer
 
 import (
 	"fmt"
@@ -12,26 +13,27 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// answer is a quorum that is encoded once for all who are told of it. What it
+// Answer is a quorum that is encoded once for all who are told of it. What it
 // hands out is shared and never changed. It is safe for concurrent use, but for
-// torchft, which belongs to the job's goroutine.
-type answer struct {
+// Torchft, which belongs to the job's goroutine.
+type Answer struct {
 	q      quorum.Quorum
 	list   func() *skerrypb.Quorum
 	viewer func() *quorum.Viewer
 
-	// torchft is the answer to calls of torchft's clients. All members of a quorum of
+	// Torchft is the answer to calls of torchft's clients. All members of a quorum of
 	// theirs have a call waiting when the first of them is answered: extra finds
 	// there what each said beyond our words.
-	torchft func() *torchftpb.Quorum
+	Torchft func() *torchftpb.Quorum
 }
 
-func newAnswer(q quorum.Quorum, extra func(quorum.ReplicaID) []byte) *answer {
-	return &answer{
+// New encodes nothing yet; extra is what a member of torchft's said beyond our words.
+func New(q quorum.Quorum, extra func(quorum.ReplicaID) []byte) *Answer {
+	return &Answer{
 		q:      q,
 		list:   sync.OnceValue(func() *skerrypb.Quorum { return encoded(wire.QuorumToProto(q)) }),
 		viewer: sync.OnceValue(func() *quorum.Viewer { return quorum.NewViewer(&q) }),
-		torchft: sync.OnceValue(func() *torchftpb.Quorum {
+		Torchft: sync.OnceValue(func() *torchftpb.Quorum {
 			theirs := wire.QuorumToTorchft(q)
 			for _, m := range theirs.GetParticipants() {
 				wire.AddExtra(m, extra(quorum.ReplicaID(m.GetReplicaId())))
@@ -41,8 +43,8 @@ func newAnswer(q quorum.Quorum, extra func(quorum.ReplicaID) []byte) *answer {
 	}
 }
 
-// down is the answer to a join, for a session, which makes it when it sends it.
-func (a *answer) down(to quorum.Answered) func() *skerrypb.Down {
+// Down is the answer to a join, for a session, which makes it when it sends it.
+func (a *Answer) Down(to quorum.Answered) func() *skerrypb.Down {
 	return func() *skerrypb.Down {
 		q := a.list
 		if len(a.q.Members) > quorum.MaxListed {
@@ -60,7 +62,7 @@ func encoded[M proto.Message](m M) M {
 	data, err := proto.Marshal(m)
 	if err != nil {
 		// Only a string that is not UTF-8 fails, and wire let none in.
-		panic(fmt.Sprintf("lighthouse: encode a %T: %v", m, err))
+		panic(fmt.Sprintf("answer: encode a %T: %v", m, err))
 	}
 	empty := m.ProtoReflect().New()
 	empty.SetUnknown(data)

@@ -1,4 +1,4 @@
-package lighthouse
+package access
 
 import (
 	"testing"
@@ -13,11 +13,11 @@ import (
 func TestNoBearerIsPassedOn(t *testing.T) {
 	t.Parallel()
 	in := metadata.Pairs(guard.BearerMetadata, "Bearer of-the-operators", "skerry-job", "j", guard.MemberMetadata, "proof")
-	out, _ := metadata.FromOutgoingContext(passedOn(metadata.NewIncomingContext(t.Context(), in)))
+	out, _ := metadata.FromOutgoingContext(PassedOn(metadata.NewIncomingContext(t.Context(), in)))
 	if got := out.Get(guard.BearerMetadata); len(got) > 0 {
 		t.Error("the token is passed on")
 	}
-	for _, key := range []string{"skerry-job", guard.MemberMetadata, hopKey} {
+	for _, key := range []string{"skerry-job", guard.MemberMetadata, HopKey} {
 		if len(out.Get(key)) != 1 {
 			t.Errorf("%s is not passed on: %v", key, out)
 		}

@@ -74,6 +74,11 @@ func TestOperatorsVerbs(t *testing.T) {
 		{"kill a --job digits", 4, "no manager address is known"},
 		{"drain a --job digits", 0, "a:00000000-0000-0000-0000-000000000001 draining"},
 		{"evict a:0000 --job digits --reason test -o json", 0, `"replica_id": "a:00000000-0000-0000-0000-000000000001"`},
+		{"events --job digits", 0, "a was told to drain"},
+		{"events --replica a --wide -n 1", 0, "digits #"},
+		{"events --job digits -o json", 0, `"kind":"evicted"`},
+		{"events --job nobody", 4, "nobody"},
+		{"history", 0, "0 changes"},
 	} {
 		status, stdout, stderr := skerry(append(strings.Fields(c.args), "--lighthouse", list)...)
 		if said := stdout + stderr; status != c.status || !strings.Contains(said, c.want) {

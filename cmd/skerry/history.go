@@ -28,7 +28,7 @@ step.`,
 			if last < 0 {
 				return cli.Usagef("--last = %d, want 0, for all, or more", last)
 			}
-			events, err := l.Events(cmd.Context(), job, 0)
+			events, err := l.Events(cmd.Context(), job)
 			if err != nil {
 				return err
 			}

@@ -73,7 +73,7 @@ func watchStatus(cmd *cobra.Command, l *connect.Flags, out *cli.Output, every ti
 			return st, err
 		},
 		Changes: func(ctx context.Context) ([]api.Event, error) {
-			events, err := l.Events(ctx, "", 0)
+			events, err := l.Events(ctx, "")
 			return changes.Of(events), err
 		},
 		Every: every, Wide: wide, In: in, Out: cmd.OutOrStdout(),

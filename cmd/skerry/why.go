@@ -45,7 +45,7 @@ func newWhyCommand() *cobra.Command {
 				return err
 			}
 			if meant == "" {
-				events, _ := l.Events(cmd.Context(), job, 0) // a build of before tells none: then the history is told
+				events, _ := l.Events(cmd.Context(), job) // a build of before tells none: then the history is told
 				answer.tell(changes.Of(events))
 			}
 			return out.Print(cmd.OutOrStdout(), answer, func(w io.Writer) error { return answer.writeText(w, wide) })

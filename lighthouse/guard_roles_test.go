@@ -286,7 +286,7 @@ func TestOpenJoins(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &st); err != nil || !st.OpenJoins {
 		t.Errorf("the status does not say that joins are open: %v", err)
 	}
-	if _, page := fetch(t, "GET", l.URL("/"), nil); !strings.Contains(page, "open_joins") {
+	if _, page := fetch(t, "GET", l.URL("/assets/main.js"), nil); !strings.Contains(page, "open_joins") {
 		t.Error("the page does not show it")
 	}
 }

@@ -222,7 +222,7 @@ func (s *Server) head() Status {
 func (j *job) facts(ctx context.Context) (facts.Job, error) {
 	one := facts.Job{Name: j.name}
 	err := j.do(ctx, func(now time.Time) {
-		one.Rules, one.BeatInterval, one.NowMs = j.machine.Status(now), j.timing().BeatInterval, time.Now().UnixMilli()
+		one.Now, one.Rules, one.BeatInterval = now, j.machine.Status(now), j.timing().BeatInterval
 		for _, e := range j.events {
 			one.Events = append(one.Events, api.Note(e))
 		}

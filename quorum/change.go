@@ -20,6 +20,7 @@ type Change struct {
 	Gone    []Cause     `json:",omitempty"` // why each who was is not in this one
 	Cause   Cause       // what ended the quorum before; of no kind: its members asked for this one
 	Settled Settlement  // of the step that was cut short
+	Redone  bool        `json:",omitempty"` // a member makes an attempt at it anew
 
 	// From the first sign of the fault, or from the first member's ask, by the leader's clock. (A
 	// host that lost its power is silent for some beats before there is one.)
@@ -28,9 +29,6 @@ type Change struct {
 	Resumed  time.Duration `json:",omitempty"` // until a member was heard to have committed in it
 	Lost     time.Duration `json:",omitempty"` // Resumed without a step, which takes its time anyhow
 }
-
-// Redone says that the step is done anew: what was prepared of it counts for nothing.
-func (s Settlement) Redone() bool { return s.Outcome == Discard }
 
 // sign notes the first sign of what ends the quorum that stands, or of an ask for another one.
 // A time before it was formed says nothing about it.
@@ -50,6 +48,11 @@ func (m *Machine) unsign() {
 // changeTo is what quorum q changes, which is formed now. It is asked before q is the last.
 func (m *Machine) changeTo(now time.Time, q *Quorum) *Change {
 	c := &Change{Members: len(q.Members), Cause: m.fell, Settled: q.Settlement}
+	for _, member := range q.Members {
+		if r := m.replicas[member.ReplicaID]; r != nil && r.join != nil {
+			c.Redone = c.Redone || q.Settlement.Outcome == Discard && (r.join.Fall.Void || r.join.Fact.Kind == Prepared)
+		}
+	}
 	if m.last == nil {
 		return c
 	}

@@ -347,7 +347,9 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 		}
 	}
 	m.tell(Event{Kind: EventFormed, Text: fmt.Sprintf("round %d: %s", q.Round, q.Reason), Change: change})
-	m.changed, m.began = change, signed
+	if rebuilt { // another round of the same members is a part of the change before
+		m.changed, m.began = change, signed
+	}
 	// What was said of links and deaths was said of the groups of the quorum before: held
 	// against members in new groups it would put out two who train well.
 	if rebuilt {

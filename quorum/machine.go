@@ -263,6 +263,9 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 		r.member, r.stale, r.heals = false, false, false
 	}
 	// Before the members are noted: notePosition asks in which quorum they committed.
+	if m.last.ref().id != q.ID {
+		m.changed = nil // a restored one: who forms one says what it changes
+	}
 	m.last, m.formed = q, now
 	plan := planHeals(q)
 	for rank, member := range q.Members {
@@ -278,7 +281,7 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 	m.ledger.HighestID = max(m.ledger.HighestID, q.ID)
 	// A new quorum stands, and its members have been told of no change.
 	m.fallen, m.fell, m.fallenAt = false, Cause{}, time.Time{}
-	m.signed, m.changed, m.began, m.ended = time.Time{}, nil, time.Time{}, false
+	m.signed, m.ended = time.Time{}, false
 	m.wanted = wanted{}
 	m.accused, m.told = nil, announced{}
 	m.absent = 0

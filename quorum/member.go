@@ -81,9 +81,9 @@ func MergeReports(self Member, reports []RankReport) (Join, error) {
 		}
 		m.Differs = m.Differs || r.Differs
 		if r.Kind == JoinFall {
-			j.Kind = JoinFall
+			j.Kind, j.Fall.Void = JoinFall, j.Fall.Void || r.Void
 			if r.Fall.Ago >= j.Fall.Ago && (r.Fall.Why != "" || j.Fall.Why == "") { // who found it out first knows why
-				j.Fall = r.Fall
+				j.Fall.Why, j.Fall.Ago = r.Fall.Why, r.Fall.Ago
 			}
 		}
 		j.LastDigests[rank] = r.LastDigest

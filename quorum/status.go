@@ -16,7 +16,7 @@ type Status struct {
 	Last       *Quorum // nil: there was none
 	Stands     bool    // the last quorum stands
 	State      JobState
-	Since      time.Duration // for how long the state has been so, as far as this leader knows
+	Since      time.Time     // since when the state has been so, as far as this leader knows
 	Fell       Cause         // why the last quorum fell; of no kind: it stands
 	Wanted     string        // why members were told that a change is wanted
 	StepTime   time.Duration // the median of late; 0: not known yet
@@ -114,7 +114,7 @@ func (m *Machine) Status(now time.Time) Status {
 
 // jobState is what a job does, and since when. Pages that show a job which has ended as one that
 // failed are not looked at when one does.
-func (m *Machine) jobState(now time.Time) (JobState, time.Duration) {
+func (m *Machine) jobState(now time.Time) (JobState, time.Time) {
 	here, orderly, last := false, m.last != nil, time.Time{}
 	for _, r := range m.order {
 		here = here || !r.lost && !r.evicted
@@ -123,17 +123,17 @@ func (m *Machine) jobState(now time.Time) (JobState, time.Duration) {
 	}
 	switch {
 	case !here && orderly:
-		return JobFinished, now.Sub(last)
+		return JobFinished, last
 	case !here:
-		return JobIdle, now.Sub(later(last, m.opened))
+		return JobIdle, later(last, m.opened)
 	case m.last == nil:
-		return JobWaiting, now.Sub(m.opened)
+		return JobWaiting, m.opened
 	case !m.fallen:
-		return JobTraining, now.Sub(m.formed)
+		return JobTraining, m.formed
 	case now.Sub(m.fallenAt) < m.config.JoinTimeout:
-		return JobReforming, now.Sub(m.fallenAt)
+		return JobReforming, m.fallenAt
 	}
-	return JobWaiting, now.Sub(m.fallenAt)
+	return JobWaiting, m.fallenAt
 }
 
 func (m *Machine) replicaStatus(now time.Time, r *replica, plan healPlan) ReplicaStatus {

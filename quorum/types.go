@@ -147,8 +147,9 @@ type Join struct {
 // Fall is why a rank's quorum fell, in its own words, for people; and how long ago it found
 // that out. Of one that was told of it by others both are zero.
 type Fall struct {
-	Why string
-	Ago time.Duration
+	Why  string
+	Ago  time.Duration
+	Void bool // its attempt at a step went with it, and is made anew
 }
 
 // Accusation is one witness's word against a member of its quorum. Only first
@@ -250,6 +251,9 @@ type Settlement struct {
 
 // Settles says that there was a step to settle.
 func (s Settlement) Settles() bool { return s.Outcome != NothingToSettle }
+
+// Counts says that the step was committed by it.
+func (s Settlement) Counts() bool { return s.Outcome == Forward }
 
 // about is Fact.about, of a settlement.
 func (s *Settlement) about(step, quorumID int64) bool {

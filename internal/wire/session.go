@@ -101,7 +101,7 @@ func JoinToProto(j quorum.Join) *skerrypb.Join {
 		Fact:        FactToProto(j.Fact),
 		Last:        LastAnswerToProto(j.Last),
 		Accusations: AccusationsToProto(j.Accusations),
-		Why:         Evidence(j.Fall.Why), AgoUs: uint64(j.Fall.Ago.Microseconds()),
+		Why:         Evidence(j.Fall.Why), AgoUs: uint64(j.Fall.Ago.Microseconds()), Void: j.Fall.Void,
 	}
 }
 
@@ -121,6 +121,7 @@ func JoinFromProto(j *skerrypb.Join) (quorum.Join, error) {
 		Accusations: c.accusations("accusations", j.GetAccusations()),
 		Fall:        fallFromProto(j.GetWhy(), j.GetAgoUs()),
 	}
+	r.Fall.Void = j.GetVoid()
 	return r, c.result()
 }
 

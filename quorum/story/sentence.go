@@ -8,6 +8,9 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
+// shown is the least time that is told: what is shorter is the time of a few instructions.
+const shown = 100 * time.Microsecond
+
 // maxNamed is how many replicas a sentence names before it counts.
 const maxNamed = 4
 
@@ -164,7 +167,7 @@ func formed(c *quorum.Change) []string {
 	if len(c.Joined) > 0 {
 		parts = append(parts, names(c.Joined)+" joined")
 	}
-	if c.Known > 0 {
+	if c.Known >= shown {
 		parts = append(parts, "known after "+span(c.Known))
 	}
 	size := members(c.Members)
@@ -175,12 +178,11 @@ func formed(c *quorum.Change) []string {
 		size += " after " + span(c.Reformed)
 	}
 	parts = append(parts, size)
-	if s := c.Settled; s.Settles() && !s.Standing {
-		what := "counts"
-		if s.Redone() {
-			what = "done anew"
-		}
-		parts = append(parts, fmt.Sprintf("step %d %s", s.Step, what))
+	switch s := c.Settled; {
+	case c.Redone:
+		parts = append(parts, fmt.Sprintf("step %d done anew", s.Step))
+	case s.Counts() && !s.Standing:
+		parts = append(parts, fmt.Sprintf("step %d counts", s.Step))
 	}
 	return parts
 }

@@ -155,7 +155,7 @@ func TestADeathIsTold(t *testing.T) {
 	seq := j.s.Last()
 	j.now = j.now.Add(50 * ms)
 	accuse := []quorum.Accusation{{By: "a", Against: "d", QuorumID: j.m.Last().ID, Evidence: "connection reset"}}
-	j.joinWith(quorum.Join{Kind: quorum.JoinFall, Member: quorum.Member{ReplicaID: "a"}, Accusations: accuse, Fall: quorum.Fall{Ago: 2 * ms}})
+	j.joinWith(quorum.Join{Kind: quorum.JoinFall, Member: quorum.Member{ReplicaID: "a"}, Accusations: accuse, Fall: quorum.Fall{Ago: 2 * ms, Void: true}})
 	j.now = j.now.Add(2 * ms)
 	j.m.Broken(j.now, "d", "EOF", false)
 	j.tell()
@@ -185,9 +185,9 @@ func TestAFallWithoutADeathIsTold(t *testing.T) {
 	j.joinWith(quorum.Join{Kind: quorum.JoinFall, Member: quorum.Member{ReplicaID: "a"}, Accusations: accuse})
 	j.join(quorum.JoinFall, "b", "c")
 	j.form()
-	j.wants(seq, "formed: the link between b and a broke: connection reset · 3 members again · step 2 done anew")
+	j.wants(seq, "formed: the link between b and a broke: connection reset · 3 members again")
 	seq = j.s.Last()
-	j.joinWith(quorum.Join{Kind: quorum.JoinFall, Member: quorum.Member{ReplicaID: "c"}, Fall: quorum.Fall{Why: "loss is NaN"}})
+	j.joinWith(quorum.Join{Kind: quorum.JoinFall, Member: quorum.Member{ReplicaID: "c"}, Fall: quorum.Fall{Why: "loss is NaN", Void: true}})
 	j.join(quorum.JoinFall, "a", "b")
 	j.form()
 	j.wants(seq, "formed: the step of c failed: loss is NaN · 3 members again · step 2 done anew")
@@ -245,7 +245,7 @@ func TestAClearedSuspicionCostsNothing(t *testing.T) {
 	j.now = j.now.Add(5 * ms)
 	j.join(quorum.JoinFall, "a")
 	j.form()
-	j.wants(seq, "left: b left", "formed: b left · 1 member again after 5.0 ms · step 2 done anew")
+	j.wants(seq, "left: b left", "formed: b left · 1 member again after 5.0 ms")
 }
 
 // A newcomer heals, and that is told once.
@@ -340,7 +340,7 @@ func TestAFeedIsBounded(t *testing.T) {
 func ExampleSentence() {
 	s := story.New(nil)
 	s.Happened(0, 1, quorum.Event{Kind: quorum.EventFormed, QuorumID: 59, Change: &quorum.Change{
-		Before: 5, Members: 4, Known: 4 * ms, Reformed: 11 * ms, Settled: quorum.Settlement{Outcome: quorum.Discard, Step: 661},
+		Before: 5, Members: 4, Known: 4 * ms, Reformed: 11 * ms, Settled: quorum.Settlement{Outcome: quorum.Discard, Step: 661}, Redone: true,
 		Gone: []quorum.Cause{{Kind: quorum.CauseLink, Replica: "replica-0", Witnesses: []quorum.ReplicaID{"replica-3", "replica-4"}}},
 	}})
 	for _, told := range s.Since(0, story.Most) {

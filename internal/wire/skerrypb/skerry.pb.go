@@ -1831,6 +1831,7 @@ type Join struct {
 	// Of a fall: why, in the words of the rank that found it out, and how long ago that was.
 	Why           string `protobuf:"bytes,8,opt,name=why,proto3" json:"why,omitempty"`
 	AgoUs         uint64 `protobuf:"varint,9,opt,name=ago_us,json=agoUs,proto3" json:"ago_us,omitempty"`
+	Void          bool   `protobuf:"varint,10,opt,name=void,proto3" json:"void,omitempty"` // an attempt at a step went with it, and is made anew
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1926,6 +1927,13 @@ func (x *Join) GetAgoUs() uint64 {
 		return x.AgoUs
 	}
 	return 0
+}
+
+func (x *Join) GetVoid() bool {
+	if x != nil {
+		return x.Void
+	}
+	return false
 }
 
 type Withdraw struct {
@@ -5753,7 +5761,7 @@ const file_skerry_proto_rawDesc = "" +
 	" \x01(\x04R\thealBytes\x12(\n" +
 	"\x10heal_total_bytes\x18\v \x01(\x04R\x0ehealTotalBytes\x12\x1c\n" +
 	"\tdiscarded\x18\f \x01(\x04R\tdiscardedB\b\n" +
-	"\x06_waits\"\xda\x02\n" +
+	"\x06_waits\"\xee\x02\n" +
 	"\x04Join\x12)\n" +
 	"\x06member\x18\x01 \x01(\v2\x11.skerry.v1.MemberR\x06member\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.skerry.v1.JoinKindR\x04kind\x12\x16\n" +
@@ -5763,7 +5771,9 @@ const file_skerry_proto_rawDesc = "" +
 	"\x04last\x18\x06 \x01(\v2\x15.skerry.v1.LastAnswerR\x04last\x127\n" +
 	"\vaccusations\x18\a \x03(\v2\x15.skerry.v1.AccusationR\vaccusations\x12\x10\n" +
 	"\x03why\x18\b \x01(\tR\x03why\x12\x15\n" +
-	"\x06ago_us\x18\t \x01(\x04R\x05agoUs\"\"\n" +
+	"\x06ago_us\x18\t \x01(\x04R\x05agoUs\x12\x12\n" +
+	"\x04void\x18\n" +
+	" \x01(\bR\x04void\"\"\n" +
 	"\bWithdraw\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\"$\n" +
 	"\n" +

@@ -14,10 +14,10 @@ import (
 func (j Job) Overview() api.Job {
 	m := j.Rules
 	o := api.Job{JobFacts: api.JobFacts{
-		Job: j.Name, Client: m.Client.String(), State: string(m.State), StateSinceMs: j.NowMs - m.Since.Milliseconds(),
+		Job: j.Name, Client: m.Client.String(), State: string(m.State), StateSinceMs: m.Since.UnixMilli(),
 		Stands: m.Stands, Fell: causeOf(m.Fell), FellBy: m.Fell.String(), Wanted: m.Wanted,
 		Reason: m.Reason.String(), ReasonCode: m.Reason.Code.String(), Rules: j.rules(), LastSeq: j.LastSeq,
-		LostMs: j.Cost.Lost.Milliseconds(), Goodput: digits(j.Cost.Goodput(j.NowMs, j.down()), 4),
+		LostMs: j.Cost.Lost.Milliseconds(), Goodput: digits(j.Cost.Goodput(j.Now.UnixMilli(), j.down()), 4),
 	}, Replicas: []api.Replica{}}
 	if q := m.Last; q != nil {
 		o.QuorumID, o.Round, o.CreatedMs, o.Formed = q.ID, q.Round, q.CreatedMs, q.Reason
@@ -31,7 +31,7 @@ func (j Job) Overview() api.Job {
 	}
 	slow := story.StragglesAbove(m.Replicas)
 	for _, r := range m.Replicas {
-		o.Replicas = append(o.Replicas, replicaOverview(m, r, o.MaxStep, slow))
+		o.Replicas = append(o.Replicas, replicaOverview(j, r, o.MaxStep, slow))
 	}
 	return o
 }
@@ -39,7 +39,7 @@ func (j Job) Overview() api.Job {
 // down is for how long the job has been without the quorum that it had.
 func (j Job) down() time.Duration {
 	if j.Rules.State != quorum.JobTraining && j.Rules.Last != nil {
-		return j.Rules.Since
+		return j.Now.Sub(j.Rules.Since)
 	}
 	return 0
 }
@@ -68,7 +68,7 @@ func position(r quorum.ReplicaStatus) quorum.Position {
 	return r.Position
 }
 
-func replicaOverview(m quorum.Status, r quorum.ReplicaStatus, highest int64, slow time.Duration) api.Replica {
+func replicaOverview(j Job, r quorum.ReplicaStatus, highest int64, slow time.Duration) api.Replica {
 	at := position(r)
 	o := api.Replica{
 		ReplicaID: string(r.ReplicaID), State: string(r.State), Why: r.Why,
@@ -82,7 +82,7 @@ func replicaOverview(m quorum.Status, r quorum.ReplicaStatus, highest int64, slo
 		o.State, o.Straggler = "straggler", true
 	}
 	if r.State == quorum.StateHealing {
-		o.Heal = healOf(m, r)
+		o.Heal = healOf(j, r)
 	}
 	return o
 }
@@ -91,14 +91,14 @@ func replicaOverview(m quorum.Status, r quorum.ReplicaStatus, highest int64, slo
 const maxDonors = 8
 
 // healOf is how far a member's heal is.
-func healOf(m quorum.Status, r quorum.ReplicaStatus) *api.Heal {
+func healOf(j Job, r quorum.ReplicaStatus) *api.Heal {
 	h := &api.Heal{Bytes: int64(r.Beat.HealBytes), TotalBytes: int64(r.Beat.HealTotal), From: []string{}}
-	for _, donor := range m.Replicas {
+	for _, donor := range j.Rules.Replicas {
 		if donor.Member && !donor.Heals && len(h.From) < maxDonors {
 			h.From = append(h.From, string(donor.ReplicaID))
 		}
 	}
-	if s := m.Since.Seconds(); m.Stands && s > 0 {
+	if s := j.Now.Sub(j.Rules.Since).Seconds(); j.Rules.Stands && s > 0 {
 		h.MBPerS = digits(float64(h.Bytes)/1e6/s, 2)
 	}
 	return h

@@ -20,7 +20,7 @@ type Job struct {
 	Events       []api.Note            // oldest first
 	LastSeq      int64                 // of the newest event that the feed has
 	Cost         story.Cost            // of the changes in it
-	NowMs        int64
+	Now          time.Time             // of the rest
 }
 
 // Status is the job as /status.json has it.

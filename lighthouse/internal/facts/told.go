@@ -29,7 +29,7 @@ func Event(job string, t story.Told) api.Event {
 		e.Cause = causeOf(c.Cause)
 	}
 	e.Cost = &api.Cost{KnownMs: ms(c.Known), ReformedMs: ms(c.Reformed), ResumedMs: ms(c.Resumed), LostMs: ms(c.Lost)}
-	if c.Settled.Settles() {
+	if c.Redone || c.Settled.Counts() && !c.Settled.Standing {
 		e.Cost.Step, e.Cost.Outcome = c.Settled.Step, c.Settled.Outcome.String()
 	}
 	return e

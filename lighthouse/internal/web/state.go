@@ -45,7 +45,7 @@ func timeless(o api.Overview) api.Overview {
 			r.SilenceMs, r.IdleMs, r.WaitingMs = 0, 0, 0
 			replicas[k] = r
 		}
-		j.Replicas = replicas
+		j.Replicas, j.Goodput = replicas, 0
 		jobs[i] = j
 	}
 	o.Jobs = jobs

@@ -189,11 +189,16 @@ func train(ctx context.Context, a part) error {
 	if err != nil {
 		return errors.Join(err, m.Close())
 	}
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return m.Run(gctx) })
+	// The manager outlives the trainer, so that it says goodbye: a run that ended well is told
+	// as finished, not as lost.
+	g, running := errgroup.WithContext(context.WithoutCancel(ctx))
+	work, stop := context.WithCancel(running)
+	defer context.AfterFunc(ctx, stop)()
+	g.Go(func() error { return m.Run(running) })
 	g.Go(func() error {
+		defer stop()
 		defer m.Close() // its error is Run's
-		return trainAndLinger(gctx, t, m, a.out)
+		return trainAndLinger(work, t, m, a.out)
 	})
 	err = g.Wait()
 	if ctx.Err() != nil {

@@ -5,6 +5,8 @@
 //	skerry members   shows the lighthouse's servers
 //	skerry status    shows what a lighthouse knows; with --watch, in place
 //	skerry why       tells the reason for the quorum there is, and for the lack of one
+//	skerry history   tells each change of the quorum, with its culprit, cause and cost
+//	skerry events    tells what happened, and with --follow what happens
 //	skerry jobs      lists jobs; skerry job config and delete change and end one
 //	skerry drain     asks a replica to leave; evict puts it out, kill ends its process
 //	skerry torchft-proxy    passes a torchft job's calls on to several lighthouse servers

@@ -68,11 +68,11 @@ the death of servers. JSON is one object a line.`,
 
 func (c *eventsConfig) run(cmd *cobra.Command) error {
 	w := cmd.OutOrStdout()
-	there, err := c.Events(cmd.Context(), c.job, c.since)
+	there, err := c.Events(cmd.Context(), c.job)
 	if err != nil {
 		return err
 	}
-	shown := slices.DeleteFunc(slices.Clone(there), func(e api.Event) bool { return !c.wants(e) })
+	shown := slices.DeleteFunc(slices.Clone(there), func(e api.Event) bool { return e.Seq <= c.since || !c.wants(e) })
 	if c.last > 0 {
 		shown = shown[max(len(shown)-c.last, 0):]
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,8 +13,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/changes"
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/lighthouse/api"
+	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 )
 
 // told are the events of a job in which replica-0 dies, and comes back.
@@ -55,7 +58,7 @@ func serveEvents(t *testing.T) (addr string, streams func() []string) {
 		if r.Header.Get("Accept") != "application/x-ndjson" {
 			t.Errorf("accepts %q", r.Header.Get("Accept"))
 		}
-		for _, e := range told[1:min(2+2*n, len(told))] { // one is told twice
+		for _, e := range told[:min(2+2*n, len(told))] { // some are told again
 			_ = json.NewEncoder(w).Encode(e) // the same
 		}
 	}))
@@ -96,8 +99,8 @@ func TestEventsFollow(t *testing.T) {
 			t.Errorf("line %d: %q, want event %d, %q", i, lines[i], e.Seq, e.Text)
 		}
 	}
-	if since := streams(); len(since) < 2 || since[0] != "2" || since[1] != "4" {
-		t.Errorf("streams were asked for from %q, want 2 and 4", since)
+	if since := streams(); len(since) < 2 || since[0] != "t0" || since[1] != "t0" {
+		t.Errorf("streams were asked for from %q, want those of a minute before", since)
 	}
 }
 
@@ -123,9 +126,9 @@ func TestEventsOf(t *testing.T) {
 // TestHistory: each change is told with what its first step told of its cost.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	changes := changesOf(told)
+	all := changes.Of(told)
 	var out bytes.Buffer
-	if err := printHistory(&out, changes, false, false); err != nil {
+	if err := changes.Write(&out, all, false, false); err != nil {
 		t.Fatal(err)
 	}
 	got := out.String()
@@ -138,7 +141,74 @@ func TestHistory(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	if len(changes) != 2 || told[2].Cost.ResumedMs != 0 {
-		t.Errorf("%d changes, and the event itself has %+v", len(changes), told[2].Cost)
+	if len(all) != 2 || told[2].Cost.ResumedMs != 0 {
+		t.Errorf("%d changes, and the event itself has %+v", len(all), told[2].Cost)
+	}
+}
+
+// TestWhyTellsChanges: of a job why tells how its quorums changed, newest first, with
+// culprit, cause and cost, and no more of a replica whose place another has taken.
+func TestWhyTellsChanges(t *testing.T) {
+	t.Parallel()
+	gone := api.ReplicaStatus{ReplicaID: "replica-0:1", State: "lost", Why: "stream broke"}
+	alone := api.ReplicaStatus{ReplicaID: "replica-1:1", State: "lost", Why: "beats missed"}
+	page := api.Status{Leads: true, Jobs: []api.JobStatus{{
+		Job: "digits", QuorumID: 8, Stands: true, History: []api.HistoryStatus{{Reason: "all joined"}},
+		Replicas: []api.ReplicaStatus{gone, alone, {ReplicaID: "replica-0:2", State: "live"}},
+	}}}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/events" {
+			_ = json.NewEncoder(w).Encode(told) // a test that fails sees it
+			return
+		}
+		_ = json.NewEncoder(w).Encode(page) // the same
+	}))
+	t.Cleanup(s.Close)
+	status, stdout, stderr := skerry("why", "--lighthouse", s.URL)
+	died, first := strings.Index(stdout, "replica-0 died: link cut"), strings.Index(stdout, "4 members")
+	if status != 0 || died < 0 || first < died || strings.Contains(stdout, "all joined") || strings.Contains(stdout, "replica-0:1") ||
+		!strings.Contains(stdout, "replica replica-1:1 of job digits is lost: beats missed") {
+		t.Errorf("status %d, %s%s", status, stdout, stderr)
+	}
+}
+
+// TestEventsOverALeader: a stream of events goes on over the death of the server that
+// leads, with what the next one tells, though it may give a number anew that was not saved.
+func TestEventsOverALeader(t *testing.T) {
+	t.Parallel()
+	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{})
+	list := strings.Join(c.Addresses(), ",")
+	leader := c.Leader()
+	present(t, c.Servers[leader].Addr, "a:00000000-0000-0000-0000-000000000001")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out testkit.Log
+	ended := make(chan error, 1)
+	cmd := newEventsCommand()
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true // as under the root
+	cmd.SetArgs([]string{"--follow", "--lighthouse", list})
+	cmd.SetOut(&out)
+	cmd.SetErr(&testkit.Log{})
+	asks := func(what string, args ...string) {
+		t.Helper()
+		testkit.EventuallyNil(t, what, func() error {
+			if status, _, stderr := skerry(append(args, "--lighthouse", list)...); status != 0 {
+				return errors.New(stderr)
+			}
+			return nil
+		})
+	}
+	asks("the replica is told to drain", "drain", "a", "--job", "digits")
+	go func() { ended <- cmd.ExecuteContext(ctx) }()
+	testkit.Eventually(t, "the drain is told", func() bool { return strings.Contains(out.String(), "told to drain") })
+	c.Stop(leader)
+	asks("the job has rules of its own", "job", "config", "digits", "--min-replicas", "2")
+	testkit.Eventually(t, "the next leader's events are told", func() bool { return strings.Contains(out.String(), "rules were changed") })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	if n := strings.Count(out.String(), "told to drain"); n != 1 {
+		t.Errorf("the drain was told %d times:\n%s", n, &out)
 	}
 }

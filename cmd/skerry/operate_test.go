@@ -68,12 +68,17 @@ func TestOperatorsVerbs(t *testing.T) {
 		{"job config digits --reset", 0, "server's: min-replicas=1"},
 		{"job delete digits", 1, "the job has replicas"},
 		{"why", 0, "has had no quorum yet"},
-		{"why a", 0, "replica a:00000000-0000-0000-0000-000000000001 of job digits is heard"},
+		{"why a", 0, "replica a:00000000 of job digits is heard\n  has not joined"},
 		{"why b", 4, `no replica "b" is known`},
 		{"drain b --job digits", 4, `no replica "b" is there in job digits; there are: a:00000000`},
 		{"kill a --job digits", 4, "no manager address is known"},
 		{"drain a --job digits", 0, "a:00000000-0000-0000-0000-000000000001 draining"},
 		{"evict a:0000 --job digits --reason test -o json", 0, `"replica_id": "a:00000000-0000-0000-0000-000000000001"`},
+		{"events --job digits", 0, "a was told to drain"},
+		{"events --replica a --wide -n 1", 0, "digits #"},
+		{"events --job digits -o json", 0, `"kind":"evicted"`},
+		{"events --job nobody", 4, "nobody"},
+		{"history", 0, "0 changes"},
 	} {
 		status, stdout, stderr := skerry(append(strings.Fields(c.args), "--lighthouse", list)...)
 		if said := stdout + stderr; status != c.status || !strings.Contains(said, c.want) {

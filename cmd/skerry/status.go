@@ -13,6 +13,7 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/changes"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/watch"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse/api"
@@ -72,8 +73,8 @@ func watchStatus(cmd *cobra.Command, l *connect.Flags, out *cli.Output, every ti
 			return st, err
 		},
 		Changes: func(ctx context.Context) ([]api.Event, error) {
-			events, err := l.Events(ctx, "", 0)
-			return changesOf(events), err
+			events, err := l.Events(ctx, "")
+			return changes.Of(events), err
 		},
 		Every: every, Wide: wide, In: in, Out: cmd.OutOrStdout(),
 	})
@@ -160,7 +161,7 @@ func printJob(w io.Writer, j api.Job, wide bool) {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t", shownID(r.ReplicaID, wide), printable.Line(r.State),
 			partOf(r.Member, r.Participant, r.Heals && r.StepQuorum != j.QuorumID), r.Step)
 		if timed {
-			fmt.Fprintf(t, "%s\t%s\t", took(r.StepMs), took(r.WaitMs))
+			fmt.Fprintf(t, "%s\t%s\t", watch.Took(r.StepMs), watch.Took(r.WaitMs))
 		}
 		fmt.Fprintf(t, "%s\t%v\t%s\n", printable.Line(r.Phase), span(r.SilenceMs), told(r.Why))
 	}

@@ -21,7 +21,7 @@ func serveStatus(t *testing.T, status int, body string) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/status.json":
-		case "/api/v1/status": // a build of before the API has none
+		case "/api/v1/status", "/api/v1/events": // a build of before the API has none
 			http.NotFound(w, r)
 			return
 		default:

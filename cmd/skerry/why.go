@@ -3,12 +3,16 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/changes"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/watch"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 )
@@ -21,6 +25,7 @@ func newWhyCommand() *cobra.Command {
 	var l connect.Flags
 	var out cli.Output
 	var job string
+	var wide bool
 	cmd := &cobra.Command{
 		Use:               "why [REPLICA]",
 		Short:             "Tell why there is this quorum, why there is no other, and why a replica is not in it",
@@ -39,10 +44,15 @@ func newWhyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return out.Print(cmd.OutOrStdout(), answer, answer.writeText)
+			if meant == "" {
+				events, _ := l.Events(cmd.Context(), job) // a build of before tells none: then the history is told
+				answer.tell(changes.Of(events))
+			}
+			return out.Print(cmd.OutOrStdout(), answer, func(w io.Writer) error { return answer.writeText(w, wide) })
 		},
 	}
 	l.AddJob(cmd, &job, "", "only this job")
+	cmd.Flags().BoolVar(&wide, "wide", false, "call replicas by their ids, and not by their names")
 	l.Add(cmd)
 	out.Add(cmd)
 	return cmd
@@ -65,7 +75,8 @@ type whyJob struct {
 	FellBy   string              `json:"fell_by"`
 	Reason   string              `json:"reason"` // why there is no next quorum
 	Wanted   string              `json:"wanted"`
-	History  []api.HistoryStatus `json:"history"` // newest first
+	History  []api.HistoryStatus `json:"history"`           // newest first
+	Changes  []api.Event         `json:"changes,omitempty"` // the same, as it is told: newest first
 }
 
 // whyReplica is why a replica is where it is.
@@ -95,7 +106,7 @@ func reasons(st api.Status, job, replica string) (whyAnswer, error) {
 			})
 		}
 		for _, r := range j.Replicas {
-			if replica == "" && r.Why != "" || replica != "" && connect.Means(replica, r.ReplicaID) {
+			if replica == "" && r.Why != "" && !replaced(r, j.Replicas) || replica != "" && connect.Means(replica, r.ReplicaID) {
 				a.Replicas = append(a.Replicas, whyReplica{r, j.Job, j.QuorumID, j.Reason})
 			}
 		}
@@ -116,16 +127,35 @@ func reasons(st api.Status, job, replica string) (whyAnswer, error) {
 	return a, nil
 }
 
+// replaced tells a replica that is gone, and whose name another has by now.
+func replaced(r api.ReplicaStatus, all []api.ReplicaStatus) bool {
+	name, _, _ := strings.Cut(r.ReplicaID, ":")
+	return watch.Gone(r.State) && slices.ContainsFunc(all, func(o api.ReplicaStatus) bool {
+		return strings.HasPrefix(o.ReplicaID, name+":") && !watch.Gone(o.State)
+	})
+}
+
+// tell adds to each job how its quorums changed.
+func (a *whyAnswer) tell(all []api.Event) {
+	for i := range a.Jobs {
+		for _, e := range slices.Backward(all) {
+			if e.Job == a.Jobs[i].Job && len(a.Jobs[i].Changes) < whyHistory {
+				a.Jobs[i].Changes = append(a.Jobs[i].Changes, e)
+			}
+		}
+	}
+}
+
 // writeText writes the reasons for people.
-func (a whyAnswer) writeText(w io.Writer) error {
+func (a whyAnswer) writeText(w io.Writer, wide bool) error {
 	next := 0 // of the replicas, which come in the order of their jobs
 	tell := func(job string) {
 		for ; next < len(a.Replicas) && (job == "" || a.Replicas[next].Job == job); next++ {
-			a.Replicas[next].writeText(w)
+			a.Replicas[next].writeText(w, wide)
 		}
 	}
 	for _, j := range a.Jobs {
-		j.writeText(w)
+		j.writeText(w, wide)
 		tell(j.Job)
 	}
 	tell("")
@@ -139,38 +169,46 @@ func (a whyAnswer) writeText(w io.Writer) error {
 	return nil
 }
 
-func (j whyJob) writeText(w io.Writer) {
+func (j whyJob) writeText(w io.Writer, wide bool) {
+	told := func(text string) string { return watch.Called(text, wide) }
 	fmt.Fprintf(w, "job %s\n", printable.Line(j.Job))
 	switch {
 	case j.QuorumID == 0:
 		fmt.Fprintln(w, "  has had no quorum yet")
 	case j.Stands:
-		fmt.Fprintf(w, "  quorum %d round %d stands; it was formed because: %s\n", j.QuorumID, j.Round, printable.Line(j.Formed))
+		fmt.Fprintf(w, "  quorum %d round %d stands; it was formed because: %s\n", j.QuorumID, j.Round, told(j.Formed))
 	default:
-		fmt.Fprintf(w, "  quorum %d fell because: %s\n", j.QuorumID, printable.Line(j.FellBy))
+		fmt.Fprintf(w, "  quorum %d fell because: %s\n", j.QuorumID, told(j.FellBy))
 	}
 	if !j.Stands || j.Wanted != "" {
-		fmt.Fprintf(w, "  the next one: %s\n", printable.Line(j.Reason))
+		fmt.Fprintf(w, "  the next one: %s\n", told(j.Reason))
 	}
 	if j.Wanted != "" {
-		fmt.Fprintf(w, "  a change is wanted: %s\n", printable.Line(j.Wanted))
+		fmt.Fprintf(w, "  a change is wanted: %s\n", told(j.Wanted))
+	}
+	for _, e := range j.Changes {
+		fmt.Fprintf(w, "  %s %s\n", time.UnixMilli(e.AtMs).Format("15:04:05.000"), watch.Told(e, wide))
+	}
+	if len(j.Changes) > 0 {
+		return
 	}
 	for _, h := range j.History {
 		fmt.Fprintf(w, "  %s quorum %d round %d of %s: %s\n", time.UnixMilli(h.AtMs).Format(time.TimeOnly), h.QuorumID, h.Round,
-			cli.Plural(h.Members, "member"), printable.Line(h.Reason))
+			cli.Plural(h.Members, "member"), told(h.Reason))
 		if h.Settled != "" {
-			fmt.Fprintf(w, "    settled: %s\n", printable.Line(h.Settled))
+			fmt.Fprintf(w, "    settled: %s\n", told(h.Settled))
 		}
 		for _, a := range h.Accusations {
-			fmt.Fprintf(w, "    %s\n", printable.Line(a))
+			fmt.Fprintf(w, "    %s\n", told(a))
 		}
 	}
 }
 
-func (r whyReplica) writeText(w io.Writer) {
-	fmt.Fprintf(w, "replica %s of job %s is %s", printable.Line(r.ReplicaID), printable.Line(r.Job), printable.Line(r.State))
+func (r whyReplica) writeText(w io.Writer, wide bool) {
+	told := func(text string) string { return watch.Called(text, wide) }
+	fmt.Fprintf(w, "replica %s of job %s is %s", shownID(r.ReplicaID, wide), printable.Line(r.Job), printable.Line(r.State))
 	if r.Why != "" {
-		fmt.Fprintf(w, ": %s", printable.Line(r.Why))
+		fmt.Fprintf(w, ": %s", told(r.Why))
 	}
 	fmt.Fprintln(w)
 	switch {
@@ -179,7 +217,9 @@ func (r whyReplica) writeText(w io.Writer) {
 			r.Step, printable.Line(r.Phase), span(r.SilenceMs), span(r.IdleMs))
 	case r.WaitingMs > 0:
 		fmt.Fprintf(w, "  not in quorum %d; has waited for %v, because: %s\n", r.QuorumID,
-			span(r.WaitingMs), printable.Line(r.Reason))
+			span(r.WaitingMs), told(r.Reason))
+	case r.QuorumID == 0:
+		fmt.Fprintln(w, "  has not joined")
 	default:
 		fmt.Fprintf(w, "  not in quorum %d, and has not joined\n", r.QuorumID)
 	}

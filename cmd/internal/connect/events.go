@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"strconv"
 	"time"
@@ -27,13 +28,11 @@ const (
 	again = 500 * time.Millisecond
 )
 
-// Events returns what happened in a job, or in all if none is named, oldest first: of one
-// job after the event of that number.
-func (l *Flags) Events(ctx context.Context, job string, since int64) (events []api.Event, err error) {
+// Events returns what happened in a job, or in all if none is named, oldest first.
+func (l *Flags) Events(ctx context.Context, job string) (events []api.Event, err error) {
 	query := url.Values{}
 	if job != "" {
 		query.Set("job", job)
-		query.Set("since", strconv.FormatInt(since, 10))
 	}
 	err = l.first(ctx, func(ctx context.Context, g *guard.Guard, addr string) error {
 		body, err := l.fetch(ctx, g, addr, eventsPath, query)
@@ -54,7 +53,7 @@ func (l *Flags) Events(ctx context.Context, job string, since int64) (events []a
 // told returns an error. Trouble is told what comes between, once: that no server
 // answers, or "" when one does again. It returns nil when ctx ends.
 func (l *Flags) Follow(ctx context.Context, job string, seen []api.Event, told func(api.Event) error, trouble func(string)) error {
-	f := follower{job: job, last: make(map[string]int64), told: told}
+	f := follower{job: job, seen: make(map[eventKey]bool), told: told}
 	for _, e := range seen {
 		f.note(e)
 	}
@@ -93,31 +92,49 @@ type stoppedError struct{ error }
 
 // follower knows which events were passed on. It is owned by one goroutine.
 type follower struct {
-	job  string
-	last map[string]int64 // seq, by job
-	atMs int64            // of the newest
-	told func(api.Event) error
+	job    string
+	seen   map[eventKey]bool // those of overlap before the newest, and some more
+	newest int64             // Unix milliseconds
+	told   func(api.Event) error
 }
+
+// eventKey is an event. Its number alone is not enough: what a leader told and could not
+// save before it died, the next one does not know, and may give the number to another.
+type eventKey struct {
+	job       string
+	seq, atMs int64
+}
+
+const (
+	// overlap is how far before the newest event a stream begins that goes on: so much may
+	// the clocks of two servers differ. What comes twice is left out.
+	overlap = time.Minute
+	// mostSeen bounds the events that are remembered.
+	mostSeen = 1 << 14
+)
 
 // note remembers an event; it tells whether it is new.
 func (f *follower) note(e api.Event) bool {
-	if last, known := f.last[e.Job]; known && e.Seq <= last {
+	key := eventKey{e.Job, e.Seq, e.AtMs}
+	if f.seen[key] {
 		return false
 	}
-	f.last[e.Job] = e.Seq
-	f.atMs = max(f.atMs, e.AtMs)
+	f.newest = max(f.newest, e.AtMs)
+	if len(f.seen) >= mostSeen {
+		maps.DeleteFunc(f.seen, func(k eventKey, _ bool) bool { return k.atMs < f.newest-overlap.Milliseconds() })
+	}
+	f.seen[key] = true
 	return true
 }
 
-// query asks for what comes after what was passed on. Of all jobs the newest event's time
-// says so, and what comes twice is left out.
+// query asks for what comes after what was passed on.
 func (f *follower) query() url.Values {
 	q := url.Values{"follow": {"1"}}
 	if f.job != "" {
 		q.Set("job", f.job)
-		q.Set("since", strconv.FormatInt(f.last[f.job], 10))
-	} else if f.atMs > 0 {
-		q.Set("since", "t"+strconv.FormatInt(f.atMs, 10))
+	}
+	if f.newest > 0 {
+		q.Set("since", "t"+strconv.FormatInt(max(f.newest-overlap.Milliseconds(), 0), 10))
 	}
 	return q
 }

@@ -150,7 +150,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--bind=127.0.0.1:99999999"}, []string{"99999999"}},
 		{[]string{"--bind=" + taken.Addr().String()}, []string{taken.Addr().String() + " is in use"}},
 		{[]string{"--bind=127.0.0.1:0", "--data-dir=" + file}, []string{file}},
-		{[]string{"--log-level=loud"}, []string{`--log-level = "loud"`, "info, debug, warn or error"}},
+		{[]string{"--log-level=loud"}, []string{`--log-level = "loud"`, "info, trace, debug, warn or error"}},
 		{[]string{"--bind=127.0.0.1:0", "--min-replicas=0", "--max-replicas=-1"}, []string{"--min-replicas = 0", "--max-replicas = -1"}},
 		{[]string{"--no-such-flag"}, []string{"no-such-flag"}},
 		{[]string{"--bootstrap-expect=2", "--data-dir=/d"}, []string{"--bootstrap-expect = 2", "1, 3 or 5"}},

@@ -80,7 +80,7 @@ lets whoever comes join, drain, evict and kill.`,
 
 func (o *options) add(f *pflag.FlagSet) {
 	c := &o.cfg
-	o.logLevel = cli.NewChoice("info", "debug", "warn", "error")
+	o.logLevel = cli.NewChoice("info", "trace", "debug", "warn", "error")
 	f.SortFlags = false
 	f.StringVar(&c.Listen, "bind", c.Listen, "address for RPC and HTTP, host:port")
 	f.StringVar(&c.Advertise, "advertise", c.Advertise, "address that replicas are told to find this server at, host:port; empty: that of --bind")

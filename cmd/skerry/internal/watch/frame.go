@@ -109,10 +109,10 @@ func (s *seen) job(j api.Job, now time.Time, wide bool) []line {
 		all = append(all, history)
 	}
 	if !j.Stands && j.FellBy != "" {
-		all = append(all, line{{"  fell: " + called(j.FellBy, wide), bad}})
+		all = append(all, line{{"  fell: " + Called(j.FellBy, wide), bad}})
 	}
 	if !j.Stands || j.Wanted != "" {
-		all = append(all, line{{"  next: " + called(cmp.Or(j.Wanted, j.Reason), wide), warn}})
+		all = append(all, line{{"  next: " + Called(cmp.Or(j.Wanted, j.Reason), wide), warn}})
 	}
 	if e, ok := s.changes[j.Job]; ok {
 		text := fmt.Sprintf("  last change %v ago · %s", now.Sub(time.UnixMilli(e.AtMs)).Truncate(time.Second), Told(e, wide))
@@ -165,9 +165,9 @@ func (s *seen) overTime(j api.Job) line {
 
 // replicas are a table, those first with which something is wrong.
 func replicas(j api.Job, wide bool) []line {
-	all := slices.Clone(j.Replicas)
+	all, here := slices.Clone(j.Replicas), Here(j.Replicas)
 	slices.SortStableFunc(all, func(a, b api.Replica) int {
-		return cmp.Or(cmp.Compare(severity(b), severity(a)), natural(a.ReplicaID, b.ReplicaID))
+		return cmp.Or(cmp.Compare(severity(b, here), severity(a, here)), natural(a.ReplicaID, b.ReplicaID))
 	})
 	rows := [][]string{{"REPLICA", "STATE", "STEP", "OWN TIME", "WAITS", "PHASE", "SILENT", "WHY"}}
 	for _, r := range all {
@@ -202,8 +202,12 @@ func replicas(j api.Job, wide bool) []line {
 	return table
 }
 
-// severity is how bad a replica's state is.
-func severity(r api.Replica) int {
+// severity is how bad a replica's state is: one that went, and whose name another has
+// by now, is the least of all.
+func severity(r api.Replica, here map[string]bool) int {
+	if Gone(r.State) && here[name(r.ReplicaID)] {
+		return -1
+	}
 	switch stateStyle(r) {
 	case bad:
 		return 2
@@ -265,5 +269,5 @@ func why(r api.Replica, wide bool) string {
 	case r.Straggler && r.Why == "":
 		return "the others wait for it"
 	}
-	return called(r.Why, wide)
+	return Called(r.Why, wide)
 }

@@ -72,11 +72,11 @@ func (t *teller) jobLine(j api.Job) string {
 	}
 	switch {
 	case j.QuorumID == 0:
-		return state + "no quorum yet: " + called(j.Reason, t.wide)
+		return state + "no quorum yet: " + Called(j.Reason, t.wide)
 	case j.Stands:
 		return fmt.Sprintf("%squorum %s round %d stands, %d of %s take part", state, Quorum(j, t.wide), j.Round, j.Participants, cli.Plural(j.Members, "member"))
 	}
-	return fmt.Sprintf("%squorum %s fell: %s", state, Quorum(j, t.wide), called(j.FellBy, t.wide))
+	return fmt.Sprintf("%squorum %s fell: %s", state, Quorum(j, t.wide), Called(j.FellBy, t.wide))
 }
 
 func (t *teller) replicaLine(r api.Replica) string {
@@ -86,7 +86,7 @@ func (t *teller) replicaLine(r api.Replica) string {
 	}
 	text := printable.Line(id) + " " + printable.Line(r.State)
 	if r.Why != "" {
-		text += ": " + called(r.Why, t.wide)
+		text += ": " + Called(r.Why, t.wide)
 	}
 	return text
 }

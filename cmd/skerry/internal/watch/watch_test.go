@@ -247,3 +247,20 @@ func openTerminal(t *testing.T) (master, slave *os.File) {
 	t.Cleanup(func() { _ = slave.Close() }) // the test is over
 	return master, slave
 }
+
+// TestWorstFirst: what is wrong comes first, and last those that went and whose place
+// another has taken.
+func TestWorstFirst(t *testing.T) {
+	t.Parallel()
+	j := api.Job{}
+	for id, state := range map[string]string{"a:1": "lost", "a:2": "live", "b:1": "lost", "c:1": "suspect", "d-10:1": "live", "d-9:1": "live", "e:1": "left", "e:2": "live"} {
+		j.Replicas = append(j.Replicas, api.Replica{ReplicaID: id, State: state})
+	}
+	var got []string
+	for _, l := range replicas(j, true)[1:] {
+		got = append(got, strings.TrimSpace(l[1].text))
+	}
+	if want := "b:1 c:1 a:2 d-9:1 d-10:1 e:2 a:1 e:1"; strings.Join(got, " ") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

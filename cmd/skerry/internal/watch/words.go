@@ -3,6 +3,7 @@ package watch
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
@@ -12,11 +13,11 @@ import (
 
 // Told is an event in one sentence, the lighthouse's, that does harm on no terminal.
 func Told(e api.Event, wide bool) string {
-	return called(cmp.Or(e.Text, strings.TrimSpace(e.Kind+" "+e.Replica)), wide)
+	return Called(cmp.Or(e.Text, strings.TrimSpace(e.Kind+" "+e.Replica)), wide)
 }
 
-// called is a text with replicas called by their names, unless it is wide.
-func called(text string, wide bool) string {
+// Called is a text with replicas called by their names, unless it is wide.
+func Called(text string, wide bool) string {
 	if !wide {
 		text = connect.Named(text)
 	}
@@ -41,4 +42,27 @@ func Took(ms float64) string {
 		return fmt.Sprintf("%.1f ms", ms)
 	}
 	return fmt.Sprintf("%.0f ms", ms)
+}
+
+// Gone tells the states of replicas that will not be back.
+func Gone(state string) bool {
+	return slices.Contains([]string{"lost", "left", "drained", "evicted"}, state)
+}
+
+// Here are the names that replicas have which are not gone: of an incarnation that is, one
+// of them has taken the place.
+func Here(all []api.Replica) map[string]bool {
+	here := make(map[string]bool)
+	for _, r := range all {
+		if !Gone(r.State) {
+			here[name(r.ReplicaID)] = true
+		}
+	}
+	return here
+}
+
+// name is a replica's id without its incarnation.
+func name(id string) string {
+	name, _, _ := strings.Cut(id, ":")
+	return name
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // existing returns a job that is there already: an operator's typo must not create
@@ -71,7 +73,7 @@ func (j *job) apply(now time.Time, change change) error {
 
 // writeChange writes the command of a change, while the job waits.
 func (j *job) writeChange(now time.Time, c cluster.Command) error {
-	c.Job, c.UnixMs = j.name, j.began
+	c.Job, c.UnixMs, c.Told = j.name, j.began, j.leadership.feed.Unsaved(j.name)
 	s := j.leadership.server
 	err := j.leadership.ledger.Apply(c)
 	took := time.Since(now)
@@ -80,25 +82,36 @@ func (j *job) writeChange(now time.Time, c cluster.Command) error {
 		j.broken = err
 		return err
 	}
+	j.leadership.feed.Saved(j.name, c.Told)
 	end := time.Now()
 	j.doubt(end, j.turns.Waited(end, took))
 	return nil
 }
 
+// asks notes who asks for what. It runs on the job's goroutine.
+func (j *job) asks(now time.Time, kind story.Kind, id quorum.ReplicaID, o web.Order) {
+	var last int64
+	if q := j.machine.Last(); q != nil {
+		last = q.ID
+	}
+	j.leadership.feed.Ask(j.name, now.UnixMilli(), last, kind, id, o)
+}
+
 // drain asks a replica to finish its step and go. A replica that drains says so
 // every half second until it is out: only the first time is written.
-func (s *Server) drain(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
+func (s *Server) drain(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
 	return s.apply(ctx, name, change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
 			c := cluster.Command{Kind: cluster.CommandDrain, Replica: id}
 			if j.machine.Drains(id) {
 				c = cluster.Command{}
 			}
-			return c, j.machine.Drain(now, id, wire.Evidence(reason))
+			j.asks(now, story.Draining, id, o)
+			return c, j.machine.Drain(now, id, wire.Evidence(o.Reason))
 		},
 		done: func(j *job) {
 			if !j.machine.IsAnswered(id) {
-				j.refuseAskers(id, fmt.Errorf("%w: %s", quorum.ErrDrained, wire.Evidence(reason)))
+				j.refuseAskers(id, fmt.Errorf("%w: %s", quorum.ErrDrained, wire.Evidence(o.Reason)))
 			}
 		},
 	})
@@ -115,20 +128,49 @@ func (s *Server) alone(ctx context.Context, name string, id quorum.ReplicaID) (a
 }
 
 // evict puts a replica out. A torchft client learns it by its calls, which end.
-func (s *Server) evict(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
+func (s *Server) evict(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
 	return s.apply(ctx, name, change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
-			return cluster.Command{Kind: cluster.CommandEvict, Replica: id}, j.machine.Evict(now, id, wire.Evidence(reason))
+			j.asks(now, story.Evicted, id, o)
+			return cluster.Command{Kind: cluster.CommandEvict, Replica: id}, j.machine.Evict(now, id, wire.Evidence(o.Reason))
 		},
-		done: func(j *job) { j.refuseAskers(id, fmt.Errorf("%w: %s", quorum.ErrEvicted, wire.Evidence(reason))) },
+		done: func(j *job) { j.refuseAskers(id, fmt.Errorf("%w: %s", quorum.ErrEvicted, wire.Evidence(o.Reason))) },
 	})
+}
+
+// undo says why a drain or an evict cannot be taken back: a replica that was told of
+// either acts on it at once, and no word calls it back.
+func (s *Server) undo(ctx context.Context, name string, id quorum.ReplicaID) error {
+	j, err := s.existing(ctx, name)
+	if err != nil {
+		return err
+	}
+	state := quorum.ReplicaState("")
+	err = j.do(ctx, func(now time.Time) {
+		for _, r := range j.machine.Status(now).Replicas {
+			if r.ReplicaID == id {
+				state = r.State
+			}
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case state == "":
+		return fmt.Errorf("%w: no replica of job %q is called %q", quorum.ErrUnknown, j.name, id)
+	case state == quorum.StateDraining:
+		return fmt.Errorf("%w: replica %q was told to drain, and finishes its step and goes; start it again when it has gone", web.ErrConflict, id)
+	case state == quorum.StateEvicted:
+		return fmt.Errorf("%w: replica %q was told that it is evicted, and has ended; start it again: a new incarnation is let in", web.ErrConflict, id)
+	}
+	return fmt.Errorf("%w: replica %q is %s: no drain or evict of it is to be undone", web.ErrConflict, id, state)
 }
 
 // Drain implements skerrypb.LighthouseServer.
 func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainRequest) (*skerrypb.DrainResponse, error) {
 	id, err := wire.CheckReplicaID(req.GetReplicaId())
 	if err == nil {
-		err = l.server.drain(ctx, req.GetJob(), id, req.GetReason())
+		err = l.server.drain(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
 	}
 	var alone bool
 	if err == nil {
@@ -141,7 +183,7 @@ func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainReques
 func (l *lighthouseService) Evict(ctx context.Context, req *skerrypb.EvictRequest) (*skerrypb.EvictResponse, error) {
 	id, err := wire.CheckReplicaID(req.GetReplicaId())
 	if err == nil {
-		err = l.server.evict(ctx, req.GetJob(), id, req.GetReason())
+		err = l.server.evict(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
 	}
 	return &skerrypb.EvictResponse{}, wire.StatusError(err)
 }

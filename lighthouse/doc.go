@@ -7,8 +7,8 @@
 //	err = s.Run(ctx)              // serves until ctx ends; nil then
 //
 // One port serves everything: skerry.v1.Lighthouse (sessions, admin),
-// torchft.LighthouseService, and HTTP: the status page, /status.json, /healthz,
-// /metrics, /metrics/targets, /debug/pprof.
+// torchft.LighthouseService, and HTTP: the pages, /api/v1, /status.json, /healthz, /livez,
+// /metrics, /metrics/targets, /debug/pprof (package internal/web; docs/API.md).
 //
 // # What is kept where
 //
@@ -45,14 +45,15 @@
 //
 //	name                   owns                        waits for                    ends when
 //	Run                    listener                    its servers, the cluster     ctx ends, or one of them fails
-//	splitter.run           the accept loop             connections                  the listener closes
-//	splitter.hand          one new connection          its first bytes              they came, or a deadline
+//	split.Splitter.Run     the accept loop             connections                  the listener closes
+//	split.Splitter.hand    one new connection          its first bytes              they came, or a deadline
 //	cluster.Node.Run       the ledger, leaderships     see package cluster          ctx ends, or it fails
 //	follow                 the link to the leader      changes of the leader        ctx ends
 //	leadership.forgetIdle  nothing                     a minute, again and again    the leadership ends
 //	firstWord              one hello                   the replica's first message  it came, the stream's end
 //	relayUp                a relayed stream, upwards   messages from the replica    either side ends it
 //	job.run                one job's machine, sessions calls, its own wake-up       the leadership ends
+//	live.board.run         one filter of the pages     a quarter of a second       its last viewer leaves
 //	session handler        one stream                  the stream's end             either side ends it
 //	session.receive        its receiving side          messages from the replica    the handler returns
 //	session.deliver        its sending side            messages for the replica     the handler returns

@@ -16,8 +16,8 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
-	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/access"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 )
 
@@ -50,7 +50,7 @@ func hopped(ctx context.Context) bool {
 // it if another one does. Over a change of leader it begins anew: whatever a
 // server is asked may be asked twice.
 func (s *Server) forwardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	w := wait{hopped: hopped(ctx), servers: isCluster(info.FullMethod)}
+	w := wait{hopped: hopped(ctx), servers: access.IsCluster(info.FullMethod)}
 	if !s.forwarded(info.FullMethod) {
 		return handle(ctx, req)
 	}
@@ -64,7 +64,7 @@ func (s *Server) forwardUnary(ctx context.Context, req any, info *grpc.UnaryServ
 		return resp, err
 	}
 	resp, err := s.serveOrForward(ctx, w, req, info, handle)
-	if isTorchft(info.FullMethod) && !w.hopped {
+	if access.IsTorchft(info.FullMethod) && !w.hopped {
 		err = torchftTimeout(err)
 	}
 	return resp, err
@@ -97,25 +97,10 @@ func (s *Server) serveOrForward(ctx context.Context, w wait, req any, info *grpc
 // forwarded says whether a method is the leader's to serve: those of the services for
 // members and operators, and about the servers, where there are several.
 func (s *Server) forwarded(method string) bool {
-	if isCluster(method) {
+	if access.IsCluster(method) {
 		return method != skerrypb.Cluster_Introduce_FullMethodName && s.cfg.Cluster.Several()
 	}
-	return serviceOf(method) == skerrypb.Lighthouse_ServiceDesc.ServiceName || isTorchft(method)
-}
-
-// isCluster says whether a method is about the servers.
-func isCluster(method string) bool {
-	return serviceOf(method) == skerrypb.Cluster_ServiceDesc.ServiceName
-}
-
-// isTorchft says whether a method is one of torchft's LighthouseService.
-func isTorchft(method string) bool {
-	return serviceOf(method) == torchftpb.LighthouseService_ServiceDesc.ServiceName
-}
-
-func serviceOf(method string) string {
-	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-	return service
+	return access.ServiceOf(method) == skerrypb.Lighthouse_ServiceDesc.ServiceName || access.IsTorchft(method)
 }
 
 // forward makes the call at the leader. An error that matches wire.ErrNoLeader
@@ -124,7 +109,7 @@ func (s *Server) forward(ctx context.Context, leader, method string, req any) (a
 	// A message without fields keeps all that it is sent, and is sent on as it came.
 	resp := new(emptypb.Empty)
 	dial := s.link.to
-	if isCluster(method) {
+	if access.IsCluster(method) {
 		// The link is cut once another server leads, so the answer to a handover would be
 		// lost, and the next leader asked for one, too.
 		dial = func(addr string) (*grpc.ClientConn, error) { return cluster.Dial(s.guard.Speaks(), addr) }
@@ -133,7 +118,7 @@ func (s *Server) forward(ctx context.Context, leader, method string, req any) (a
 	if err != nil {
 		return nil, wire.StatusError(fmt.Errorf("%w: dial the leader: %w", wire.ErrNoLeader, err))
 	}
-	if isCluster(method) {
+	if access.IsCluster(method) {
 		defer func() { _ = conn.Close() }() // it has served
 	}
 	err = conn.Invoke(passedOn(ctx), method, req, resp)

@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/lighthouse/internal/access"
 )
 
 // Guard says which certificate and which token a server has. With certificates
@@ -42,10 +43,10 @@ func (s *Server) allowed(ctx context.Context, method string, req any) (context.C
 	err := s.rightful(ctx, method, req)
 	switch {
 	case err != nil:
-	case s.needsToken(method) && joins(method):
+	case s.needsToken(method) && access.Joins(method):
 		if err = s.guard.CheckJoin(ctx, "", method, req); err != nil {
 			err = fmt.Errorf("%w; %s", err, joinHint)
-		} else if joinsTorchft(method) {
+		} else if access.JoinsTorchft(method) {
 			err = namesJob(ctx, s.joinsOnly(ctx), "join token")
 		}
 	case s.needsToken(method):
@@ -65,7 +66,7 @@ func (s *Server) greet(ctx context.Context, method string) error {
 	err := s.rightful(ctx, method, nil)
 	switch {
 	case err != nil || !s.needsToken(method):
-	case joins(method):
+	case access.Joins(method):
 		if err = s.guard.CheckJoinShown(ctx); err != nil {
 			err = fmt.Errorf("%w; %s", err, joinHint)
 		}

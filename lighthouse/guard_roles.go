@@ -9,59 +9,21 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
-	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+	"github.com/skerry-ft/skerry/lighthouse/internal/access"
 )
-
-// reads are the calls that need no token: they change nothing. A method that is
-// neither here nor in joins needs the token of an operator, so a new one does until
-// somebody says otherwise.
-func reads(method string) bool {
-	switch method {
-	case skerrypb.Lighthouse_Info_FullMethodName,
-		skerrypb.Lighthouse_History_FullMethodName,
-		skerrypb.Lighthouse_Jobs_FullMethodName,
-		skerrypb.Cluster_Members_FullMethodName:
-		return true
-	}
-	return false
-}
-
-// joins are the calls of replicas. They need the token, unless Config.OpenJoins.
-func joins(method string) bool {
-	return method == skerrypb.Lighthouse_Session_FullMethodName || joinsTorchft(method)
-}
-
-func joinsTorchft(method string) bool {
-	return method == torchftpb.LighthouseService_Quorum_FullMethodName ||
-		method == torchftpb.LighthouseService_Heartbeat_FullMethodName
-}
-
-// rolesOf says which roles may make a call. What a replica may say, a lighthouse
-// passes on; what is an operator's, too.
-func rolesOf(method string) []guard.Role {
-	switch {
-	case method == skerrypb.Cluster_Introduce_FullMethodName:
-		return []guard.Role{guard.Lighthouse}
-	case joins(method):
-		return []guard.Role{guard.Replica, guard.Lighthouse}
-	case reads(method):
-		return []guard.Role{guard.Replica, guard.Operator, guard.Lighthouse}
-	}
-	return []guard.Role{guard.Operator, guard.Lighthouse}
-}
 
 // rightful says whether the caller's certificate, if one is wanted, is good for a
 // call: its role, and the job that it may be bound to. The job of a session is only
 // known by its hello: see rightfulJob.
 func (s *Server) rightful(ctx context.Context, method string, req any) error {
-	if err := s.guard.CheckRole(ctx, jobOf(req), rolesOf(method)...); err != nil {
+	if err := s.guard.CheckRole(ctx, access.JobOf(req), access.RolesOf(method)...); err != nil {
 		return err
 	}
 	bound := s.guard.BoundTo(ctx)
 	switch {
 	case bound != "" && method == skerrypb.Lighthouse_Jobs_FullMethodName:
 		return fmt.Errorf("%w: the caller is bound to job %q, and this lists all jobs", guard.ErrDenied, bound)
-	case joinsTorchft(method):
+	case access.JoinsTorchft(method):
 		return namesJob(ctx, bound, "certificate")
 	}
 	return nil
@@ -116,28 +78,16 @@ func (s *Server) byFellow(ctx context.Context, method string) bool {
 	return s.guard.CheckToken(ctx, method, nil) == nil
 }
 
-// jobOf is the job that a request names; empty: it names none.
-func jobOf(req any) string {
-	r, ok := req.(interface{ GetJob() string })
-	switch {
-	case !ok:
-		return ""
-	case r.GetJob() == "":
-		return wire.DefaultJob
-	}
-	return r.GetJob()
-}
-
 // mayAsMember says whether a call that lacks an operator's rights is one that the
 // leader is to check: the drain of a member, by a member.
 func (s *Server) mayAsMember(ctx context.Context, method string, req any) bool {
 	return method == skerrypb.Lighthouse_Drain_FullMethodName && guard.IsMember(ctx) &&
-		s.guard.CheckRole(ctx, jobOf(req), guard.Replica, guard.Operator, guard.Lighthouse) == nil
+		s.guard.CheckRole(ctx, access.JobOf(req), guard.Replica, guard.Operator, guard.Lighthouse) == nil
 }
 
 // needsToken says whether a call needs a proof of the token, if there is one.
 func (s *Server) needsToken(method string) bool {
-	return !reads(method) && !(s.cfg.OpenJoins && joins(method))
+	return !access.Reads(method) && !(s.cfg.OpenJoins && access.Joins(method))
 }
 
 // openJoins says that joins need no token, though there is one.

@@ -51,10 +51,11 @@ type job struct {
 	wake     time.Time                     // when the machine is to be woken, as the last decision left it; zero: never
 	look     time.Time                     // when quiet inputs are to be looked at; zero: there are none
 	looked   time.Time                     // when they last were
-	writing  *write                        // the decision that is being written; nil: none
-	broken   error                         // the ledger could not be written: the machine is not used any more
-	events   []event                       // the newest eventsKept
-	reason   string                        // the last one logged
+	saves    saves
+	writing  *write  // the decision that is being written; nil: none
+	broken   error   // the ledger could not be written: the machine is not used any more
+	events   []event // the newest eventsKept
+	reason   string  // the last one logged
 }
 
 // event is what the rules noted, with the time that pages show.
@@ -77,7 +78,12 @@ func newJob(l *leadership, name string, kind quorum.ClientKind) (*job, error) {
 		askers:   make(map[quorum.ReplicaID][]*asker),
 		number:   uint64(now.UnixMicro()), // above every one of an earlier leadership
 	}
-	return j, j.restart()
+	l.feed.Begin(name, l.ledger.Told(name))
+	if err := j.restart(); err != nil {
+		return nil, err
+	}
+	l.feed.Led(name, now.UnixMilli(), l.term, l.server.address())
+	return j, nil
 }
 
 // restart makes the machine anew from the ledger.
@@ -96,6 +102,7 @@ func (j *job) restart() error {
 	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)
 	j.timed = j.timing()
 	j.machine.Beats(j.timed.BeatInterval)
+	j.recallLeft(now)
 	return nil
 }
 
@@ -144,7 +151,7 @@ func (j *job) run(ctx context.Context) {
 		}
 		j.afterTurn(loud)
 		timer.Stop()
-		if at := sooner(j.turns.Due, j.look); !at.IsZero() {
+		if at := sooner(sooner(j.turns.Due, j.look), j.saves.due); !at.IsZero() {
 			timer.Reset(max(time.Until(at), 0))
 		}
 	}

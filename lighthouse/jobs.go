@@ -10,8 +10,10 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/shell"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // idleLooks is how often a leader looks for jobs to forget. A forgotten job costs its
@@ -72,6 +74,7 @@ func (l *leadership) forget(j *job, highest int64) error {
 	l.mu.Unlock()
 	j.stop()
 	s.metrics.Forget(j.name)
+	l.feed.Forget(j.name)
 	j.log.Info().Msg("job forgotten")
 	return nil
 }
@@ -134,7 +137,7 @@ func (j *job) info(now time.Time) *skerrypb.JobInfo {
 func (l *lighthouseService) KillReplica(ctx context.Context, req *skerrypb.KillReplicaRequest) (*skerrypb.KillReplicaResponse, error) {
 	id, err := wire.CheckReplicaID(req.GetReplicaId())
 	if err == nil {
-		err = l.server.kill(ctx, req.GetJob(), id, req.GetReason())
+		err = l.server.kill(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
 	}
 	return &skerrypb.KillReplicaResponse{}, wire.StatusError(err)
 }
@@ -147,18 +150,24 @@ func (l *lighthouseService) Configure(ctx context.Context, req *skerrypb.Configu
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
+	rules, err := l.server.configure(ctx, req.GetJob(), wanted, orderOf(ctx, ""))
+	return &skerrypb.ConfigureResponse{Rules: wire.RulesToProto(rules.Config(), rules.Own())}, wire.StatusError(err)
+}
+
+// configure changes the rules of a job, and returns those in force.
+func (s *Server) configure(ctx context.Context, name string, wanted wire.ConfigChange, o web.Order) (shell.JobRules, error) {
 	var rules shell.JobRules
-	err = l.server.apply(ctx, req.GetJob(), change{
-		rules: func(j *job, now time.Time) (cluster.Command, error) {
-			var c cluster.Command
+	err := s.apply(ctx, name, change{
+		rules: func(j *job, now time.Time) (c cluster.Command, err error) {
 			if rules, c, err = j.changed(wanted); err != nil {
 				return cluster.Command{}, err
 			}
+			j.asks(now, story.Configured, "", o)
 			return c, j.machine.Configure(now, rules.InForce())
 		},
 		done: func(j *job) { j.rules = rules },
 	})
-	return &skerrypb.ConfigureResponse{Rules: wire.RulesToProto(rules.Config(), rules.Own())}, wire.StatusError(err)
+	return rules, err
 }
 
 // changed makes the rules that an operator wants, and the command for them.

@@ -18,7 +18,9 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
+	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // killTimeout bounds the dialogue with the manager of a replica that is killed.
@@ -27,7 +29,7 @@ const killTimeout = 5 * time.Second
 // kill ends a replica's process through its manager, ours or torchft's, at the
 // address that the replica itself named. It says nothing to the rules: the
 // death is seen like any other.
-func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, reason string) error {
+func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
 	j, err := s.existing(ctx, name)
 	if err != nil {
 		return err
@@ -51,12 +53,13 @@ func (s *Server) kill(ctx context.Context, name string, id quorum.ReplicaID, rea
 	}
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
-	if err := s.callKill(ctx, u.Host, j.name, kind, wire.Text(reason)); err != nil {
+	if err := s.callKill(ctx, u.Host, j.name, kind, wire.Text(o.Reason)); err != nil {
 		said := status.Convert(err) // without what grpc puts around a manager's words
 		return status.Errorf(said.Code(), "kill replica %s at %s: %s", id, address, wire.Text(said.Message()))
 	}
 	s.metrics.Killed(j.name)
-	j.log.Info().Str(logkey.ReplicaID, string(id)).Str(logkey.Addr, address).Msg("replica killed")
+	j.log.Info().Str(logkey.ReplicaID, string(id)).Str(logkey.Addr, address).Object("order", order(o)).Msg("replica killed")
+	_ = j.do(ctx, func(now time.Time) { j.asks(now, story.Kill, id, o) }) // it is killed, whether that can be told or not
 	return nil
 }
 

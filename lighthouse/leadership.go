@@ -10,6 +10,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/feed"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -28,6 +29,8 @@ type leadership struct {
 
 	mu   sync.Mutex // held while ctx is ended, too: no job is started after that
 	jobs map[string]*job
+
+	feed *feed.Feed
 }
 
 // leader is what the cluster calls when this server comes to lead, and when it no
@@ -37,7 +40,7 @@ type leader struct{ *Server }
 // Establish rebuilds a machine for every job in the ledger. The machines presume the
 // last members alive for one heartbeat timeout, so a failover shrinks no quorum.
 func (s leader) Establish(ctx context.Context, ledger *cluster.Ledger, term uint64) error {
-	l := &leadership{server: s.Server, ledger: ledger, term: term, jobs: make(map[string]*job)}
+	l := &leadership{server: s.Server, ledger: ledger, term: term, jobs: make(map[string]*job), feed: feed.New()}
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	for _, name := range ledger.Jobs() {
 		if _, err := l.job(ctx, name, quorum.KindUnset); err != nil {
@@ -151,4 +154,5 @@ func (l *leadership) end() {
 	l.cancel()
 	l.mu.Unlock()
 	l.running.Wait()
+	l.feed.End()
 }

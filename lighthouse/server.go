@@ -25,6 +25,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/feed"
 	"github.com/skerry-ft/skerry/lighthouse/internal/metrics"
 )
 
@@ -45,7 +46,7 @@ type Server struct {
 	guard    *guard.Guard
 	log      zerolog.Logger
 	sampled  zerolog.Logger // for the lines that strangers cause
-	refused  refusals       // joins of torchft's
+	refused  feed.Refusals  // joins of torchft's
 	sampler  *guard.Sampler // counts those that are left out
 	listener net.Listener
 	cluster  *cluster.Node
@@ -173,7 +174,8 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	port := split.New(split.Config{Listener: s.listener, Timeout: s.cfg.HelloTimeout, Secure: s.secured, Log: s.log})
 	rpc := s.newRPCServer()
-	page := s.newWeb().HTTP()
+	pages := s.newWeb()
+	page := pages.HTTP()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { port.Run(); return nil })
 	g.Go(func() error { s.follow(ctx); return nil })
@@ -187,6 +189,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 			s.link.close()
 			rpc.Stop()
 			stopHTTP(page)
+			pages.Wait()
 			_ = port.Close() // its listener's error is Close's to report
 		}()
 		return s.cluster.Run(ctx, leader{s})

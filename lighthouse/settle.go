@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // settle carries out what the rules say after the last inputs: it pushes their
@@ -32,6 +33,7 @@ func (j *job) settle() {
 		j.rebuild()
 	}
 	j.push()
+	j.save(time.Now())
 	j.wake = j.machine.Wake(time.Now())
 	j.turns.Due = j.wake
 }
@@ -42,13 +44,14 @@ type write struct {
 	d         quorum.Decision
 	token     quorum.Token
 	createdMs int64
+	told      []story.Told // goes along
 	err       error
 }
 
 // write starts what makes a decision so, beside the job's goroutine: whatever
 // comes in meanwhile is taken, and answered by a later decision.
 func (j *job) write(d quorum.Decision) {
-	w := &write{d: d, token: d.Quorum.Token, createdMs: d.Quorum.CreatedMs}
+	w := &write{d: d, token: d.Quorum.Token, createdMs: d.Quorum.CreatedMs, told: j.leadership.feed.Unsaved(j.name)}
 	if d.Changed && w.token == (quorum.Token{}) {
 		_, _ = rand.Read(w.token[:]) // never fails, as its documentation says
 	}
@@ -79,7 +82,7 @@ func (j *job) commit(w *write) error {
 	if l.ledger.ReadsDeltas() {
 		formed = w.d.Entry(l.term, w.token, w.createdMs)
 	}
-	err := l.ledger.Apply(cluster.Command{Kind: cluster.CommandFormed, Job: j.name, UnixMs: j.began, Formed: &formed})
+	err := l.ledger.Apply(cluster.Command{Kind: cluster.CommandFormed, Job: j.name, UnixMs: j.began, Formed: &formed, Told: w.told})
 	l.server.metrics.Applied(time.Since(began), err)
 	return err
 }
@@ -97,6 +100,7 @@ func (j *job) written(w *write) {
 	}
 	q := j.machine.Form(j.now(), w.d, w.token, w.createdMs)
 	if w.d.Changed {
+		j.leadership.feed.Saved(j.name, w.told)
 		j.logFormed(q)
 	}
 	j.answer(q, w.d.Answers)
@@ -124,6 +128,10 @@ func (j *job) push() {
 		}
 		j.leadership.server.metrics.Pushed(n.Kind, len(n.To))
 	}
+	var round int64
+	if last := j.machine.Last(); last != nil {
+		round = last.Round
+	}
 	for _, e := range j.machine.Events() {
 		j.leadership.server.metrics.Happened(j.name, e)
 		line := j.log.WithLevel(eventLevel(e.Kind)).Int64(logkey.QuorumID, e.QuorumID)
@@ -134,7 +142,9 @@ func (j *job) push() {
 			line.Str(logkey.Reason, e.Text)
 		}
 		line.Msg(e.Kind.String())
-		j.events = append(j.events, event{AtMs: time.Now().UnixMilli(), Text: e.String()})
+		at := time.Now().UnixMilli()
+		j.leadership.feed.Note(j.name, at, round, e)
+		j.events = append(j.events, event{AtMs: at, Text: e.String()})
 		j.events = j.events[max(len(j.events)-eventsKept, 0):]
 	}
 }

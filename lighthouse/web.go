@@ -2,10 +2,14 @@ package lighthouse
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/facts"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -23,25 +27,36 @@ func (s *Server) newWeb() *web.Server {
 	return web.New(web.Config{
 		Guard: s.guard, Addr: s.Addr(), Named: s.named, Transport: s.transport, Metrics: s.metrics.Handler(), Jobs: s.jobs,
 		HelloTimeout: s.cfg.HelloTimeout, Sampled: s.sampled,
-	}, behind{s}, behind{s})
+	}, behind{s})
 }
 
-// behind is the server as its HTTP side sees it.
+// behind is the server as its HTTP side sees it: a web.Backend.
 type behind struct{ *Server }
 
 // Healthy implements web.Lighthouse: without a leader standing quorums go on, but no new
 // one is formed.
-func (b behind) Healthy() bool {
-	_, self, ok := b.cluster.Leader()
-	return b.leading() != nil || ok && !self
+func (b behind) Healthy() bool { return b.healthy() }
+
+func (s *Server) healthy() bool {
+	_, self, ok := s.cluster.Leader()
+	return s.leading() != nil || ok && !self
 }
 
-// Route implements web.Lighthouse.
+// Route implements web.Routes.
 func (b behind) Route(ctx context.Context, hopped bool) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
 	defer cancel()
 	to, err := b.route(ctx, wait{hopped: hopped})
 	return to.leader, err
+}
+
+// Leader implements web.Routes.
+func (b behind) Leader() (string, <-chan struct{}) {
+	changed := b.cluster.Changed()
+	if addr, self, ok := b.cluster.Leader(); ok && !self {
+		return addr, changed
+	}
+	return "", changed
 }
 
 // Known implements web.Lighthouse.
@@ -54,23 +69,152 @@ func (b behind) Known(ctx context.Context, job string) (bool, error) {
 	return ok, nil
 }
 
+// Servers implements web.Lighthouse.
+func (b behind) Servers(ctx context.Context) (api.Servers, error) {
+	st := api.Servers{Servers: []api.ServerFacts{}}
+	lead := b.leading()
+	if lead == nil {
+		// No leader is known: what is left is which servers there are.
+		for _, addr := range b.cluster.Servers() {
+			st.Servers = append(st.Servers, api.ServerFacts{ID: addr, Addr: addr, State: "unknown"})
+		}
+		return st, nil
+	}
+	st.Cluster, st.Term = lead.ledger.Cluster(), lead.term
+	if !b.cfg.Cluster.Several() {
+		addr := b.address()
+		st.Servers = append(st.Servers, api.ServerFacts{ID: addr, Addr: addr, Version: b.cfg.Version, State: "leader",
+			Leader: true, Voter: true, Alive: true, LastIndex: b.cluster.Ledger().Progress().LastIndex})
+		return st, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
+	defer cancel()
+	members, err := b.cluster.Service().Members(ctx, &skerrypb.MembersRequest{})
+	st.Next = members.GetNext()
+	for _, m := range members.GetMembers() {
+		st.Servers = append(st.Servers, facts.Server(m, members.GetLastIndex()))
+	}
+	return st, err
+}
+
 // Drain implements web.Actions.
-func (b behind) Drain(ctx context.Context, job string, id quorum.ReplicaID, reason string) error {
-	return b.drain(ctx, job, id, reason)
+func (b behind) Drain(ctx context.Context, job string, id quorum.ReplicaID, o web.Order) error {
+	return b.drain(ctx, job, id, o)
 }
 
 // Evict implements web.Actions.
-func (b behind) Evict(ctx context.Context, job string, id quorum.ReplicaID, reason string) error {
-	return b.evict(ctx, job, id, reason)
+func (b behind) Evict(ctx context.Context, job string, id quorum.ReplicaID, o web.Order) error {
+	return b.evict(ctx, job, id, o)
 }
 
 // Kill implements web.Actions.
-func (b behind) Kill(ctx context.Context, job string, id quorum.ReplicaID, reason string) error {
-	return b.kill(ctx, job, id, reason)
+func (b behind) Kill(ctx context.Context, job string, id quorum.ReplicaID, o web.Order) error {
+	return b.kill(ctx, job, id, o)
+}
+
+// Undo implements web.Actions.
+func (b behind) Undo(ctx context.Context, job string, id quorum.ReplicaID, _ web.Order) error {
+	return b.undo(ctx, job, id)
+}
+
+// Configure implements web.Actions.
+func (b behind) Configure(ctx context.Context, job string, c api.RulesChange, o web.Order) error {
+	wanted, err := wire.ConfigChangeFromProto(&skerrypb.ConfigureRequest{
+		MinReplicas: c.MinReplicas, MaxReplicas: c.MaxReplicas, JoinTimeoutMs: c.JoinTimeoutMs, HeartbeatTimeoutMs: c.HeartbeatTimeoutMs,
+		SuspectAfterMs: c.SuspectAfterMs, GraceMs: c.GraceMs, StuckAfterMs: c.StuckAfterMs, EvictStuck: c.EvictStuck,
+		ProbationAfter: c.ProbationAfter, Reset_: c.Reset,
+	})
+	if err == nil {
+		_, err = b.configure(ctx, job, wanted, o)
+	}
+	return err
+}
+
+// Transfer implements web.Actions.
+func (b behind) Transfer(ctx context.Context, to string, o web.Order) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
+	defer cancel()
+	_, err := b.cluster.Service().TransferLeader(ctx, &skerrypb.TransferLeaderRequest{To: to})
+	if err == nil {
+		b.log.Info().Str("to", wire.Text(to)).Object("order", order(o)).Msg("leadership transferred")
+	}
+	return err
+}
+
+// Events implements web.Feed.
+func (b behind) Events(job string, since int64, limit int) ([]api.Event, error) {
+	lead := b.leading()
+	if lead == nil {
+		return nil, cluster.ErrNotLeader
+	}
+	return lead.feed.Events(job, since, limit), nil
+}
+
+// Newest implements web.Feed.
+func (b behind) Newest() (map[string]int64, error) {
+	lead := b.leading()
+	if lead == nil {
+		return nil, cluster.ErrNotLeader
+	}
+	return lead.feed.Newest(), nil
+}
+
+// Told implements web.Feed.
+func (b behind) Told() <-chan struct{} {
+	if lead := b.leading(); lead != nil {
+		return lead.feed.Told()
+	}
+	now := make(chan struct{})
+	close(now)
+	return now
+}
+
+// Overview implements web.Lighthouse.
+func (b behind) Overview(ctx context.Context, name string) (api.Overview, error) {
+	st := b.Server.head()
+	o := facts.Overview(st, b.started)
+	lead := b.leading()
+	if lead == nil {
+		return o, nil
+	}
+	all := lead.all()
+	if name != "" {
+		one, ok := lead.known(name)
+		if !ok {
+			return o, fmt.Errorf("%w: no job is called %q; GET /api/v1/status lists them", quorum.ErrUnknown, name)
+		}
+		all = []*job{one}
+	}
+	for _, j := range all {
+		one, err := j.facts(ctx)
+		if err != nil {
+			return o, err
+		}
+		o.Jobs = append(o.Jobs, one.Overview())
+	}
+	return o, nil
 }
 
 // Status returns the present state. Without a leadership it has no jobs.
 func (s *Server) Status(ctx context.Context) (Status, error) {
+	st := s.head()
+	lead := s.leading()
+	if lead == nil {
+		return st, nil
+	}
+	for _, j := range lead.all() {
+		one, err := j.facts(ctx)
+		if err != nil {
+			return st, err
+		}
+		one.History = lead.ledger.Job(j.name, 0).History
+		st.Jobs = append(st.Jobs, one.Status())
+	}
+	return st, nil
+}
+
+// head is the present state without the jobs.
+func (s *Server) head() Status {
 	now := time.Now()
 	st := Status{
 		Version: s.cfg.Version, Addr: s.Addr().String(), UptimeMs: now.Sub(s.started).Milliseconds(),
@@ -86,29 +230,22 @@ func (s *Server) Status(ctx context.Context) (Status, error) {
 		if addr, self, ok := s.cluster.Leader(); ok && !self {
 			st.Leader = addr
 		}
-		return st, nil
+		return st
 	}
-	st.Refused = s.refused.list()
+	st.Refused = s.refused.List()
 	st.Cluster, st.Leads, st.Term, st.Leader = lead.ledger.Cluster(), true, lead.term, s.address()
-	for _, j := range lead.all() {
-		one, err := j.facts(ctx)
-		if err != nil {
-			return st, err
-		}
-		st.Jobs = append(st.Jobs, one.Status())
-	}
-	return st, nil
+	return st
 }
 
 // facts reads what a job's status is made of.
-func (j *job) facts(ctx context.Context) (web.Job, error) {
-	one := web.Job{Name: j.name}
+func (j *job) facts(ctx context.Context) (facts.Job, error) {
+	one := facts.Job{Name: j.name}
 	err := j.do(ctx, func(now time.Time) {
-		one.Rules, one.BeatInterval = j.machine.Status(now), j.timing().BeatInterval
+		one.Rules, one.BeatInterval, one.NowMs = j.machine.Status(now), j.timing().BeatInterval, time.Now().UnixMilli()
 		for _, e := range j.events {
 			one.Events = append(one.Events, api.Note(e))
 		}
 	})
-	one.History = j.leadership.ledger.Job(j.name, 0).History
+	one.LastSeq, one.Cost = j.leadership.feed.Account(j.name)
 	return one, err
 }

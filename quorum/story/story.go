@@ -3,6 +3,7 @@ package story
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -154,12 +155,28 @@ func (s *Story) Last() int64 {
 	return s.told[len(s.told)-1].Seq
 }
 
-// Since returns what was told after an entry, oldest first: the newest limit of it. The caller
-// does not change what the entries point to.
+// Since returns the first limit entries after that one, oldest first. The caller does not change
+// what the entries point to.
 func (s *Story) Since(seq int64, limit int) []Told {
 	at, _ := slices.BinarySearchFunc(s.told, seq+1, func(t Told, seq int64) int { return int(min(max(t.Seq-seq, -1), 1)) })
 	found := s.told[at:]
-	return slices.Clone(found[max(len(found)-limit, 0):])
+	return slices.Clone(found[:min(len(found), limit)])
+}
+
+// Left are the replicas that left, or were drained, and what they said of it. An id is never
+// used again.
+func (s *Story) Left() map[quorum.ReplicaID]string {
+	left := make(map[quorum.ReplicaID]string)
+	for _, t := range s.told {
+		if t.Kind != Left && t.Kind != Drained {
+			continue
+		}
+		left[t.Replica] = ""
+		if t.Cause != nil {
+			left[t.Replica] = t.Cause.Reason
+		}
+	}
+	return left
 }
 
 // Unsaved returns what the ledger does not have, for a command to carry.
@@ -167,3 +184,41 @@ func (s *Story) Unsaved() []Told { return s.Since(s.saved, maxUnsaved) }
 
 // Saved notes that the ledger keeps all up to an entry.
 func (s *Story) Saved(seq int64) { s.saved = max(s.saved, seq) }
+
+// Cost is what changes cost a job, as far as its feed goes back.
+type Cost struct {
+	FromMs int64         // the first entry, in Unix milliseconds; 0: there is none
+	ToMs   int64         // when the job finished; 0: it has not
+	Lost   time.Duration // in which no step was made for a change
+}
+
+// Cost adds up what the changes in the feed cost.
+func (s *Story) Cost() (c Cost) {
+	for _, t := range s.told {
+		if c.FromMs == 0 && t.Kind == Formed {
+			c.FromMs = t.AtMs
+		}
+		if t.Kind == Resumed && t.Change != nil {
+			c.Lost += t.Change.Lost
+		}
+		c.ToMs = 0
+		if t.Kind == Finished {
+			c.ToMs = t.AtMs
+		}
+	}
+	return c
+}
+
+// Goodput is the share of the time, from 0 to 1, that no change cost. nowMs is the time; down is
+// for how long the job has been without a quorum by then.
+func (c Cost) Goodput(nowMs int64, down time.Duration) float64 {
+	end := nowMs
+	if c.ToMs > 0 {
+		end, down = c.ToMs, 0
+	}
+	all := time.Duration(end-c.FromMs) * time.Millisecond
+	if c.FromMs == 0 || all <= 0 {
+		return 0
+	}
+	return max(0, 1-(c.Lost+down).Seconds()/all.Seconds())
+}

@@ -15,8 +15,11 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 )
 
-// pathHealth needs no proof of anything: probes have none.
-const pathHealth = "/healthz"
+// The paths of probes, which have no proof of anything.
+const (
+	pathHealth = "/healthz"
+	pathLive   = "/livez"
+)
 
 // connKey is the context key of the connection that a request came on.
 type connKey struct{}
@@ -78,20 +81,27 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 		// Not no-referrer: with that, browsers send "Origin: null" with a form's POST,
 		// and sameOrigin refuses our own login.
 		h.Set("Referrer-Policy", "same-origin")
-		err := s.allowed(r)
-		switch {
+		fellow, err := s.fellow(w, r)
+		if fellow {
+			r = r.WithContext(context.WithValue(r.Context(), fellowKey{}, true))
+		}
+		if err == nil || !grave(r) {
+			err = s.allowed(r)
+		}
+		_, told := errors.AsType[failure](err)
+		switch api := strings.HasPrefix(r.URL.Path, pathAPI); {
 		case err == nil:
 			mux.ServeHTTP(w, r)
 			return
-		case errors.Is(err, errMisdirected):
-			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
-		case errors.Is(err, guard.ErrDenied) && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html"):
+		case !api && errors.Is(err, guard.ErrDenied) && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html"):
 			http.Redirect(w, r, pathLogin, http.StatusSeeOther)
 		case errors.Is(err, guard.ErrDenied):
 			h.Set("WWW-Authenticate", `Bearer realm="skerry"`)
-			http.Error(w, err.Error(), http.StatusUnauthorized)
+			fail(w, r, err)
+		case told, errors.Is(err, errMisdirected):
+			fail(w, r, err)
 		default:
-			http.Error(w, err.Error(), http.StatusForbidden)
+			fail(w, r, failure{http.StatusForbidden, "forbidden", err})
 		}
 		s.cfg.Sampled.Warn().Str(zerolog.ErrorFieldName, guard.Shown(err.Error())).Str("method", guard.Shown(r.Method+" "+r.URL.Path)).
 			Str(logkey.Peer, r.RemoteAddr).Msg("request denied")
@@ -101,13 +111,18 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 // errMisdirected refuses a request under a name that is not ours.
 var errMisdirected = errors.New("request under a name that is not this server's")
 
+// grave says whether a request changes something, or shows the process from inside.
+func grave(r *http.Request) bool {
+	return r.Method != http.MethodGet && r.Method != http.MethodHead || strings.HasPrefix(r.URL.Path, "/debug/")
+}
+
 // allowed says whether a request may be made.
 func (s *Server) allowed(r *http.Request) error {
-	if r.URL.Path == pathHealth || r.URL.Path == pathLogin && r.Method == http.MethodGet {
+	if r.URL.Path == pathHealth || r.URL.Path == pathLive || r.URL.Path == pathLogin && r.Method == http.MethodGet {
 		return nil
 	}
 	who := callerOf(r)
-	grave := r.Method != http.MethodGet && r.Method != http.MethodHead || strings.HasPrefix(r.URL.Path, "/debug/")
+	grave := grave(r)
 	if grave || guard.IsLoopback(s.cfg.Addr) {
 		// A page of another site whose name was bound to our address passes for
 		// one of ours; its name gives it away. Reads under any name are left to those who
@@ -140,7 +155,11 @@ func (s *Server) vouched(r *http.Request, who caller, grave bool) error {
 	case err != nil && (s.cfg.Guard.Token.IsZero() || guard.Verified(who.state)):
 		return err // the token stands for a certificate, not for another one
 	}
-	if proof := r.Header.Get(headerProof); proof != "" {
+	if r.Context().Value(fellowKey{}) != nil {
+		return nil // with the token: else it is not needed, or was refused above
+	}
+	// What proves nothing of the body, or of who asked, opens none of the API's paths.
+	if proof := r.Header.Get(headerProof); proof != "" && !strings.HasPrefix(r.URL.Path, pathAPI) {
 		return s.cfg.Guard.Token.Check(proof, hopOf(r), nil)
 	}
 	if header := r.Header.Get("Authorization"); header != "" {

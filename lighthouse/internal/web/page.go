@@ -2,7 +2,6 @@ package web
 
 import (
 	_ "embed" // the page
-	"encoding/json"
 	"fmt"
 	"net/http"
 )
@@ -29,16 +28,17 @@ func announceHTML(w http.ResponseWriter, policy string) {
 func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {
 	st, err := s.lighthouse.Status(r.Context())
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		fail(w, r, failure{http.StatusServiceUnavailable, "no leader", err})
 		return
 	}
 	if r.Header.Get(HopKey) != "" {
 		st.Leads = false // the server that was asked has passed the question on
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(st) // a reader who has gone needs no error
+	answer(w, r, st, nil)
 }
+
+// serveLive says that the process serves: see serveHealth for more.
+func serveLive(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
 
 // serveHealth says 200 when this server leads or knows who does, 503 when nobody
 // does: then standing quorums go on, but no new one is formed.

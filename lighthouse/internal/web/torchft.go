@@ -37,7 +37,7 @@ func (s *Server) serveTorchftStatus(w http.ResponseWriter, r *http.Request) {
 
 // killTorchft is kill for torchft's path, which names no job: it is the one that
 // the replica's id begins with, if there is such a job, or the default.
-func (s *Server) killTorchft(ctx context.Context, _ string, id quorum.ReplicaID, reason string) error {
+func (s *Server) killTorchft(ctx context.Context, _ string, id quorum.ReplicaID, o Order) error {
 	name, _ := wire.JobPrefix(id)
 	known, err := s.lighthouse.Known(ctx, name)
 	if err != nil {
@@ -46,5 +46,5 @@ func (s *Server) killTorchft(ctx context.Context, _ string, id quorum.ReplicaID,
 	if !known {
 		name = wire.DefaultJob
 	}
-	return s.actions.Kill(ctx, name, id, reason)
+	return s.actions.Kill(ctx, name, id, o)
 }

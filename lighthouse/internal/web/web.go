@@ -2,15 +2,19 @@ package web
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/lighthouse/api"
+	"github.com/skerry-ft/skerry/lighthouse/internal/live"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -26,24 +30,64 @@ type Lighthouse interface {
 	// Status is the present state, without jobs if this server does not lead.
 	Status(ctx context.Context) (api.Status, error)
 
+	// Overview is the present state of one job, or of all if none is named, as the API
+	// has it. quorum.ErrUnknown: there is no such job.
+	Overview(ctx context.Context, job string) (api.Overview, error)
+
+	// Servers is what this server knows of the cluster's.
+	Servers(ctx context.Context) (api.Servers, error)
+
 	// Healthy says whether this server leads, or knows which one does.
 	Healthy() bool
-
-	// Route waits a moment for a leader, and returns its address, or "" if this server
-	// leads. hopped says that another server has passed the request on: another leader
-	// than this server is an error.
-	Route(ctx context.Context, hopped bool) (leader string, err error)
 
 	// Known says whether there is a job of that name.
 	Known(ctx context.Context, job string) (bool, error)
 }
 
-// Actions is what an operator may do. Errors: quorum.ErrUnknown, quorum.ErrInvalid;
-// those of gRPC, of a replica's manager.
+// Routes is where requests are to be served.
+type Routes interface {
+	// Route waits a moment for a leader, and returns its address, or "" if this server
+	// leads. hopped says that another server has passed the request on: another leader
+	// than this server is an error.
+	Route(ctx context.Context, hopped bool) (leader string, err error)
+
+	// Leader is the address of the leader, "" if this server leads or knows none, and a
+	// channel that is closed when that changes.
+	Leader() (string, <-chan struct{})
+}
+
+// Order is an operator's: who asked, from which address, and why.
+type Order struct {
+	By, From, Reason string
+}
+
+// Actions is what an operator may do. Errors: quorum.ErrUnknown, quorum.ErrInvalid,
+// ErrConflict; those of gRPC, of a replica's manager and of the cluster.
 type Actions interface {
-	Drain(ctx context.Context, job string, id quorum.ReplicaID, reason string) error
-	Evict(ctx context.Context, job string, id quorum.ReplicaID, reason string) error
-	Kill(ctx context.Context, job string, id quorum.ReplicaID, reason string) error
+	Drain(ctx context.Context, job string, id quorum.ReplicaID, o Order) error
+	Evict(ctx context.Context, job string, id quorum.ReplicaID, o Order) error
+	Kill(ctx context.Context, job string, id quorum.ReplicaID, o Order) error
+	Undo(ctx context.Context, job string, id quorum.ReplicaID, o Order) error
+	Configure(ctx context.Context, job string, c api.RulesChange, o Order) error
+	Transfer(ctx context.Context, to string, o Order) error
+}
+
+// ErrConflict is returned by an action that is not possible as things stand.
+var ErrConflict = errors.New("not possible now")
+
+// Feed is the events of the jobs, while this server leads; live.Source says more.
+type Feed interface {
+	Events(job string, since int64, limit int) ([]api.Event, error)
+	Newest() (map[string]int64, error)
+	Told() <-chan struct{}
+}
+
+// Backend is the server behind the pages.
+type Backend interface {
+	Lighthouse
+	Routes
+	Actions
+	Feed
 }
 
 // Config is what the HTTP side of a server has of it.
@@ -66,44 +110,69 @@ type Config struct {
 type Server struct {
 	cfg        Config
 	lighthouse Lighthouse
+	routes     Routes
 	actions    Actions
+	feed       Feed
+	hub        *live.Hub
+	streams    *perhost.Counter // the open ones, by the host that asked
+	stopping   chan struct{}    // closed when the server stops: streams end
 }
 
 // New makes the HTTP side of a lighthouse. It starts nothing.
-func New(cfg Config, l Lighthouse, a Actions) *Server {
-	return &Server{cfg: cfg, lighthouse: l, actions: a}
+func New(cfg Config, b Backend) *Server {
+	s := &Server{
+		cfg: cfg, lighthouse: b, routes: b, actions: b, feed: b,
+		streams: perhost.New(streamLimits), stopping: make(chan struct{}),
+	}
+	s.hub = live.NewHub(source{s})
+	return s
 }
 
-// HTTP returns the server for Serve.
+// HTTP returns the server for Serve. Its Shutdown ends streams; Wait returns when what they
+// share has ended, too.
 func (s *Server) HTTP() *http.Server {
-	return &http.Server{
+	h := &http.Server{
 		Handler:           s.guarded(s.newMux()),
 		ConnContext:       withConn,
 		ReadHeaderTimeout: s.cfg.HelloTimeout,
-		ReadTimeout:       s.cfg.HelloTimeout, // no request here has a body but the login
+		ReadTimeout:       s.cfg.HelloTimeout, // bodies here are small
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    64 << 10,
 	}
+	h.RegisterOnShutdown(sync.OnceFunc(func() {
+		close(s.stopping)
+		s.hub.Stop()
+	}))
+	return h
+}
+
+// Wait returns when nothing of the server runs any more, after HTTP's Shutdown.
+func (s *Server) Wait() {
+	<-s.stopping
+	s.hub.Wait()
 }
 
 // newMux is everything that the server says over HTTP.
 func (s *Server) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", servePage(pageHTML,
+	plain := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, s.compressed(h)) }
+	plain("GET /{$}", servePage(pageHTML,
 		"default-src 'self'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'"))
-	mux.HandleFunc("GET /status.json", s.forwarded(s.serveStatus))
-	mux.HandleFunc("GET /healthz", s.serveHealth)
+	plain("GET /status.json", s.forwarded(s.serveStatus))
+	mux.HandleFunc("GET "+pathHealth, s.serveHealth)
+	mux.HandleFunc("GET "+pathLive, serveLive)
 	mux.Handle("GET /metrics", s.cfg.Metrics)
 	mux.HandleFunc("GET /metrics/targets", s.forwarded(s.serveTargets))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/profile", unhurried(pprof.Profile))
+	mux.HandleFunc("GET /debug/pprof/trace", unhurried(pprof.Trace))
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	for name, act := range map[string]action{"drain": s.actions.Drain, "evict": s.actions.Evict, "kill": s.actions.Kill} {
 		mux.HandleFunc("POST /jobs/{job}/replicas/{replica}/"+name, s.forwarded(s.serveAction(act, http.StatusNoContent)))
 	}
-	mux.HandleFunc("GET "+pathTorchftStatus, s.forwarded(s.serveTorchftStatus))
+	plain("GET "+pathTorchftStatus, s.forwarded(s.serveTorchftStatus))
 	mux.HandleFunc("POST "+pathTorchftKill, s.forwarded(s.serveAction(s.killTorchft, http.StatusOK)))
+	s.addAPI(mux)
 	return mux
 }

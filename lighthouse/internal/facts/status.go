@@ -1,10 +1,11 @@
-package web
+package facts
 
 import (
 	"time"
 
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // shown is how many quorums and events /status.json has of each job.
@@ -17,25 +18,21 @@ type Job struct {
 	BeatInterval time.Duration
 	History      []quorum.HistoryEntry // oldest first
 	Events       []api.Note            // oldest first
+	LastSeq      int64                 // of the newest event that the feed has
+	Cost         story.Cost            // of the changes in it
+	NowMs        int64
 }
 
 // Status is the job as /status.json has it.
 func (j Job) Status() api.JobStatus {
-	m := j.Rules
+	m, r := j.Rules, j.rules()
 	st := api.JobStatus{
 		Job: j.Name, Client: m.Client.String(), Stands: m.Stands, FellBy: m.Fell.String(), Wanted: m.Wanted,
-		Reason: m.Reason.String(), Replicas: []api.ReplicaStatus{},
-		MinReplicas: m.Config.MinReplicas, MaxReplicas: m.Config.MaxReplicas,
-		JoinTimeoutMs:      m.Config.JoinTimeout.Milliseconds(),
-		HeartbeatTimeoutMs: m.Config.HeartbeatTimeout.Milliseconds(),
-		SuspectAfterMs:     m.Config.SuspectAfter.Milliseconds(),
-		GraceMs:            m.Config.Grace.Milliseconds(),
-		StuckAfterMs:       m.StuckAfter.Milliseconds(),
-		ProbationAfter:     m.Config.ProbationAfter,
-		StepTimeMs:         m.StepTime.Milliseconds(),
-		EvictStuck:         m.Config.EvictStuck,
-		BeatIntervalMs:     j.BeatInterval.Milliseconds(),
-		History:            historyStatus(j.History),
+		Reason: m.Reason.String(), Replicas: []api.ReplicaStatus{}, History: historyStatus(j.History),
+		MinReplicas: r.MinReplicas, MaxReplicas: r.MaxReplicas, JoinTimeoutMs: r.JoinTimeoutMs,
+		HeartbeatTimeoutMs: r.HeartbeatTimeoutMs, SuspectAfterMs: r.SuspectAfterMs, GraceMs: r.GraceMs,
+		StuckAfterMs: r.StuckAfterMs, ProbationAfter: r.ProbationAfter, StepTimeMs: r.StepTimeMs,
+		EvictStuck: r.EvictStuck, BeatIntervalMs: r.BeatIntervalMs,
 	}
 	if q := m.Last; q != nil {
 		st.QuorumID, st.Round, st.CreatedMs, st.Formed = q.ID, q.Round, q.CreatedMs, q.Reason
@@ -52,10 +49,7 @@ func (j Job) Status() api.JobStatus {
 }
 
 func replicaStatus(r quorum.ReplicaStatus) api.ReplicaStatus {
-	at := r.Position
-	if r.Beat.Position.Compare(at) > 0 {
-		at = r.Beat.Position
-	}
+	at := position(r)
 	return api.ReplicaStatus{
 		ReplicaID: string(r.ReplicaID), State: string(r.State), Why: r.Why,
 		Member: r.Member, Participant: r.Participant, Heals: r.Heals, Session: r.Session,

@@ -1,0 +1,110 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/api"
+	"github.com/skerry-ft/skerry/quorum"
+)
+
+// order reads an action's body into into, whose reason is reason, and says who asked.
+func (s *Server) order(w http.ResponseWriter, r *http.Request, into any, reason *string) (Order, error) {
+	if err := sameOrigin(r); err != nil {
+		return Order{}, err
+	}
+	text, err := body(w, r)
+	if err != nil {
+		return Order{}, err
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return Order{}, invalid("the body is empty, want JSON as {\"reason\": \"why\"}")
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return Order{}, invalid("the body is not the JSON that is wanted: %s", guard.Shown(strings.TrimPrefix(err.Error(), "json: ")))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return Order{}, invalid("the body has more after its JSON object")
+	}
+	o := s.asker(r)
+	switch o.Reason = strings.TrimSpace(*reason); {
+	case o.Reason == "":
+		return Order{}, invalid("reason is empty, want why, in 1 to %d bytes: it stands in the history", api.MaxReasonBytes)
+	case len(o.Reason) > api.MaxReasonBytes:
+		return Order{}, invalid("reason has %d bytes, want 1 to %d", len(o.Reason), api.MaxReasonBytes)
+	case !utf8.ValidString(o.Reason):
+		return Order{}, invalid("reason is not UTF-8")
+	}
+	o.Reason = wire.Text(o.Reason)
+	*reason = o.Reason
+	return o, nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", quorum.ErrInvalid, fmt.Errorf(format, args...))
+}
+
+// body reads the body of a request, once: what follows reads the same again.
+func body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	tooLarge := failf(http.StatusRequestEntityTooLarge, "too large", "the body has more than %d bytes, want at most that", api.MaxBodyBytes)
+	if r.ContentLength > api.MaxBodyBytes {
+		w.Header().Set("Connection", "close") // the rest is not read
+		return nil, tooLarge
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, api.MaxBodyBytes))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, tooLarge
+	}
+	if err != nil {
+		return nil, invalid("the body broke off: %w", err)
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	return text, nil
+}
+
+// What a server tells the leader of who asked it, under its proof.
+const (
+	headerBy    = "Skerry-By"
+	headerFrom  = "Skerry-From"
+	headerAsked = "Skerry-Asked"
+)
+
+// fellowKey is the context key of a request that another server has passed on, and of which
+// it has proved what it says.
+type fellowKey struct{}
+
+// asker is who makes a request, without a reason: as the server says that was asked, or by
+// what the caller has shown here.
+func (s *Server) asker(r *http.Request) Order {
+	if r.Context().Value(fellowKey{}) != nil {
+		return Order{By: guard.Shown(r.Header.Get(headerBy)), From: guard.Shown(r.Header.Get(headerFrom))}
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	o := Order{By: host, From: host}
+	who := callerOf(r)
+	_, cookie := r.Cookie(loginCookie)
+	switch {
+	case guard.Verified(who.state):
+		cert := who.state.PeerCertificates[0]
+		if o.By = guard.Shown(cert.Subject.CommonName); o.By == "" {
+			o.By = fmt.Sprintf("certificate %x", cert.SerialNumber)
+		}
+	case !s.cfg.Guard.Token.IsZero() && (r.Header.Get("Authorization") != "" || cookie == nil):
+		o.By = "token"
+	}
+	return o
+}

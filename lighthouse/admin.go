@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/facts"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/story"
@@ -88,15 +89,6 @@ func (j *job) writeChange(now time.Time, c cluster.Command) error {
 	return nil
 }
 
-// asks notes who asks for what. It runs on the job's goroutine.
-func (j *job) asks(now time.Time, kind story.Kind, id quorum.ReplicaID, o web.Order) {
-	var last int64
-	if q := j.machine.Last(); q != nil {
-		last = q.ID
-	}
-	j.leadership.feed.Ask(j.name, now.UnixMilli(), last, kind, id, o)
-}
-
 // drain asks a replica to finish its step and go. A replica that drains says so
 // every half second until it is out: only the first time is written.
 func (s *Server) drain(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
@@ -106,7 +98,7 @@ func (s *Server) drain(ctx context.Context, name string, id quorum.ReplicaID, o 
 			if j.machine.Drains(id) {
 				c = cluster.Command{}
 			}
-			j.asks(now, story.Draining, id, o)
+			j.leadership.feed.Ask(j.name, now.UnixMilli(), story.Draining, id, o)
 			return c, j.machine.Drain(now, id, wire.Evidence(o.Reason))
 		},
 		done: func(j *job) {
@@ -131,7 +123,7 @@ func (s *Server) alone(ctx context.Context, name string, id quorum.ReplicaID) (a
 func (s *Server) evict(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
 	return s.apply(ctx, name, change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
-			j.asks(now, story.Evicted, id, o)
+			j.leadership.feed.Ask(j.name, now.UnixMilli(), story.Evicted, id, o)
 			return cluster.Command{Kind: cluster.CommandEvict, Replica: id}, j.machine.Evict(now, id, wire.Evidence(o.Reason))
 		},
 		done: func(j *job) { j.refuseAskers(id, fmt.Errorf("%w: %s", quorum.ErrEvicted, wire.Evidence(o.Reason))) },
@@ -168,7 +160,7 @@ func (s *Server) undo(ctx context.Context, name string, id quorum.ReplicaID) err
 
 // Drain implements skerrypb.LighthouseServer.
 func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainRequest) (*skerrypb.DrainResponse, error) {
-	id, err := wire.CheckReplicaID(req.GetReplicaId())
+	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
 		err = l.server.drain(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
 	}
@@ -181,7 +173,7 @@ func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainReques
 
 // Evict implements skerrypb.LighthouseServer.
 func (l *lighthouseService) Evict(ctx context.Context, req *skerrypb.EvictRequest) (*skerrypb.EvictResponse, error) {
-	id, err := wire.CheckReplicaID(req.GetReplicaId())
+	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
 		err = l.server.evict(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
 	}
@@ -230,16 +222,8 @@ func (l *lighthouseService) History(ctx context.Context, req *skerrypb.HistoryRe
 func historyToProto(e quorum.HistoryEntry) *skerrypb.HistoryEntry {
 	return &skerrypb.HistoryEntry{
 		CreatedMs: e.CreatedMs, QuorumId: e.QuorumID, Round: e.Round,
-		Members: texts(e.Members), Joined: texts(e.Joined), Left: texts(e.Left), Reason: e.Reason,
+		Members: facts.Texts(e.Members), Joined: facts.Texts(e.Joined), Left: facts.Texts(e.Left), Reason: e.Reason,
 		Accusations: wire.AccusationsToProto(e.Accusations),
 		Settlement:  wire.SettlementToProto(e.Settlement),
 	}
-}
-
-func texts(ids []quorum.ReplicaID) []string {
-	all := make([]string, len(ids))
-	for i, id := range ids {
-		all[i] = string(id)
-	}
-	return all
 }

@@ -26,6 +26,19 @@ func (s *Server) FormBehind(job string) (int64, error) {
 	return f.Quorum.ID, ledger.Apply(cluster.Command{Kind: cluster.CommandFormed, Job: job, Formed: &f})
 }
 
+// FormNamed writes the first quorum of a job to the ledger, of members of these ids,
+// as an older release might have done.
+func (s *Server) FormNamed(job string, ids ...quorum.ReplicaID) error {
+	ledger := s.cluster.Ledger()
+	l := ledger.Job(job, 1)
+	f := quorum.Formed{Term: l.Term, Client: quorum.KindSkerry, Quorum: quorum.Quorum{ID: l.HighestID + 1, Round: 1}}
+	for _, id := range ids {
+		f.Quorum.Members = append(f.Quorum.Members, quorum.Member{ReplicaID: id, GroupWorldSize: 1})
+		f.Quorum.Participants = append(f.Quorum.Participants, id)
+	}
+	return ledger.Apply(cluster.Command{Kind: cluster.CommandFormed, Job: job, UnixMs: 1, Formed: &f})
+}
+
 // Fenced is false in the build that takes the fence out.
 const Fenced = cluster.Fenced
 

@@ -108,7 +108,7 @@ func (s *Server) forwarded(method string) bool {
 func (s *Server) forward(ctx context.Context, leader, method string, req any) (any, error) {
 	// A message without fields keeps all that it is sent, and is sent on as it came.
 	resp := new(emptypb.Empty)
-	dial := s.link.to
+	dial := s.link.To
 	if access.IsCluster(method) {
 		// The link is cut once another server leads, so the answer to a handover would be
 		// lost, and the next leader asked for one, too.
@@ -126,7 +126,7 @@ func (s *Server) forward(ctx context.Context, leader, method string, req any) (a
 		return resp, err
 	}
 	if cluster.ConnLost(err) {
-		s.link.broken(conn)
+		s.link.Broken(conn)
 		err = wire.StatusError(fmt.Errorf("%w: the leader %s is lost: %w", wire.ErrNoLeader, leader, err))
 	}
 	return nil, err
@@ -154,5 +154,24 @@ func (s *Server) pause(ctx context.Context) {
 	case <-s.cluster.Changed():
 	case <-time.After(againAfter):
 	case <-ctx.Done():
+	}
+}
+
+// follow cuts the link when the leader changes, so that calls that hang at an
+// old one, which may be stopped, end at once. It ends with ctx.
+func (s *Server) follow(ctx context.Context) {
+	defer s.link.Close()
+	for {
+		changed := s.cluster.Changed()
+		if addr, self, ok := s.cluster.Leader(); ok && self {
+			s.link.Keep("")
+		} else if ok {
+			s.link.Keep(addr)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/joblog"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/shell"
 )
@@ -55,7 +56,7 @@ type job struct {
 	writing  *write  // the decision that is being written; nil: none
 	broken   error   // the ledger could not be written: the machine is not used any more
 	events   []event // the newest eventsKept
-	reason   string  // the last one logged
+	told     joblog.Log
 }
 
 // event is what the rules noted, with the time that pages show.
@@ -98,6 +99,7 @@ func (j *job) restart() error {
 	j.turns = shell.NewTurns(now)
 	j.writing = nil // its outcome is about a machine that is gone
 	j.machine = quorum.New(now, rules, l)
+	j.told = joblog.New(j.log, l.Last)
 	j.leadership.server.metrics.Began(j.name)
 	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)
 	j.timed = j.timing()

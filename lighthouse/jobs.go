@@ -135,7 +135,7 @@ func (j *job) info(now time.Time) *skerrypb.JobInfo {
 
 // KillReplica implements skerrypb.LighthouseServer.
 func (l *lighthouseService) KillReplica(ctx context.Context, req *skerrypb.KillReplicaRequest) (*skerrypb.KillReplicaResponse, error) {
-	id, err := wire.CheckReplicaID(req.GetReplicaId())
+	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
 		err = l.server.kill(ctx, req.GetJob(), id, orderOf(ctx, req.GetReason()))
 	}
@@ -162,7 +162,7 @@ func (s *Server) configure(ctx context.Context, name string, wanted wire.ConfigC
 			if rules, c, err = j.changed(wanted); err != nil {
 				return cluster.Command{}, err
 			}
-			j.asks(now, story.Configured, "", o)
+			j.leadership.feed.Ask(j.name, now.UnixMilli(), story.Configured, "", o)
 			return c, j.machine.Configure(now, rules.InForce())
 		},
 		done: func(j *job) { j.rules = rules },

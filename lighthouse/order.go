@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/rs/zerolog"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
@@ -13,14 +12,6 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 )
-
-// order is an operator's order in a line of the log.
-type order web.Order
-
-// MarshalZerologObject implements zerolog.LogObjectMarshaler.
-func (o order) MarshalZerologObject(e *zerolog.Event) {
-	e.Str("by", o.By).Str("from", o.From).Str("why", o.Reason)
-}
 
 // orderOf is an order that came as a call: by its certificate's name, or its address. Of
 // one that was passed on it is the server that did so.

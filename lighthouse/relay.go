@@ -94,7 +94,7 @@ func (s *Server) leaderFor(ctx context.Context, hello wire.Hello) (route, error)
 // The end of the replica's stream is told to the leader in a word: a relay that
 // dies says none, and is no witness against the replicas whose streams it held.
 func (s *Server) relay(stream upstream, first *skerrypb.Up, leader string) error {
-	conn, err := s.link.to(leader)
+	conn, err := s.link.To(leader)
 	if err != nil {
 		return wire.StatusError(fmt.Errorf("%w: %w", cluster.ErrNotLeader, err))
 	}

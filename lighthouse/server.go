@@ -26,6 +26,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/internal/feed"
+	"github.com/skerry-ft/skerry/lighthouse/internal/link"
 	"github.com/skerry-ft/skerry/lighthouse/internal/metrics"
 )
 
@@ -59,7 +60,7 @@ type Server struct {
 	// them: a receive ends only after its handler has returned.
 	streams sync.WaitGroup
 
-	link      *link           // to the leader, while another server leads
+	link      *link.Link      // to the leader, while another server leads
 	transport *http.Transport // for HTTP requests that the leader is to serve
 
 	closePort, closeCluster func() error // once; later calls return the same
@@ -107,7 +108,7 @@ func New(cfg Config) (*Server, error) {
 		started:  time.Now(),
 		hosts:    perhost.New(perhost.Limits{PerHost: int64(cfg.MaxConnsPerHost)}),
 
-		link: &link{guard: g.Speaks()}, transport: newHTTPTransport(g.Speaks()),
+		link: link.New(g.Speaks()), transport: link.Transport(g.Speaks()),
 	}
 	s.sampled, s.sampler = guard.Sampled(s.log)
 	s.listener = s.limitConns(listener)
@@ -186,7 +187,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		// The leadership ends first, so that what the rest of the shutdown breaks
 		// is no witness against anybody.
 		defer func() {
-			s.link.close()
+			s.link.Close()
 			rpc.Stop()
 			stopHTTP(page)
 			pages.Wait()

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/rs/zerolog"
-
-	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
@@ -24,7 +21,7 @@ func (j *job) settle() {
 		d := j.machine.Decide(began)
 		j.leadership.server.metrics.Decided(time.Since(began))
 		j.push()
-		j.logReason(d)
+		j.told.Waits(d)
 		if d.Ready {
 			j.write(d)
 		}
@@ -101,7 +98,7 @@ func (j *job) written(w *write) {
 	q := j.machine.Form(j.now(), w.d, w.token, w.createdMs)
 	if w.d.Changed {
 		j.leadership.feed.Saved(j.name, w.told)
-		j.logFormed(q)
+		j.told.Formed(q)
 	}
 	j.answer(q, w.d.Answers)
 }
@@ -134,57 +131,12 @@ func (j *job) push() {
 	}
 	for _, e := range j.machine.Events() {
 		j.leadership.server.metrics.Happened(j.name, e)
-		line := j.log.WithLevel(eventLevel(e.Kind)).Int64(logkey.QuorumID, e.QuorumID)
-		if e.ReplicaID != "" { // not every event is about one replica
-			line.Str(logkey.ReplicaID, string(e.ReplicaID))
-		}
-		if e.Text != "" {
-			line.Str(logkey.Reason, e.Text)
-		}
-		line.Msg(e.Kind.String())
+		j.told.Event(e)
 		at := time.Now().UnixMilli()
 		j.leadership.feed.Note(j.name, at, round, e)
 		j.events = append(j.events, event{AtMs: at, Text: e.String()})
 		j.events = j.events[max(len(j.events)-eventsKept, 0):]
 	}
-}
-
-// eventLevel says how loud an event is in the log: what belongs on a timeline is
-// info, what a person should know of is a warning, a broken promise an error.
-func eventLevel(kind quorum.EventKind) zerolog.Level {
-	switch kind {
-	case quorum.EventDiverged:
-		return zerolog.ErrorLevel
-	case quorum.EventPositionFell, quorum.EventStuck, quorum.EventApart, quorum.EventDoubted,
-		quorum.EventRefused:
-		return zerolog.WarnLevel
-	case quorum.EventSuspect, quorum.EventCleared, quorum.EventLost, quorum.EventReturned, quorum.EventSuperseded,
-		quorum.EventLeft, quorum.EventFell, quorum.EventSettled, quorum.EventRestored, quorum.EventDraining,
-		quorum.EventEvicted, quorum.EventConfigured, quorum.EventMended:
-		return zerolog.InfoLevel
-	}
-	return zerolog.DebugLevel
-}
-
-// logReason logs why there is no next quorum, when that changes.
-func (j *job) logReason(d quorum.Decision) {
-	if text := d.Reason.String(); !d.Ready && text != j.reason {
-		j.reason = text
-		j.log.Debug().Str(logkey.Reason, text).Msg("no quorum yet")
-	}
-}
-
-// maxLogged is how many members of a quorum the log names.
-const maxLogged = 64
-
-func (j *job) logFormed(q quorum.Quorum) {
-	ids := make([]string, 0, maxLogged)
-	for _, m := range q.Members[:min(len(q.Members), maxLogged)] {
-		ids = append(ids, string(m.ReplicaID))
-	}
-	j.log.Info().Int64(logkey.QuorumID, q.ID).Int64(logkey.Round, q.Round).Strs(logkey.Members, ids).
-		Int(logkey.WorldSize, len(q.Members)).Int("participants", len(q.Participants)).Str(logkey.Reason, q.Reason).Msg("quorum formed")
-	j.reason = ""
 }
 
 // errRestarted says that a job begins anew from its ledger: what was asked of it

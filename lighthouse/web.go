@@ -136,7 +136,7 @@ func (b behind) Transfer(ctx context.Context, to string, o web.Order) error {
 	defer cancel()
 	_, err := b.cluster.Service().TransferLeader(ctx, &skerrypb.TransferLeaderRequest{To: to})
 	if err == nil {
-		b.log.Info().Str("to", wire.Text(to)).Object("order", order(o)).Msg("leadership transferred")
+		b.log.Info().Str("to", wire.Text(to)).Object("order", o).Msg("leadership transferred")
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -121,7 +122,8 @@ func (m *Manager) reportLocked(err error) {
 		return
 	}
 	a.err = err
-	m.log.Warn().Err(err).Int64("step", m.mu.rank.Position().Step+1).Msg("step failed")
+	m.log.WithLevel(levelOf(err)).Err(err).Int64(logkey.Step, m.mu.rank.Position().Step+1).
+		Int64(logkey.QuorumID, m.mu.rank.QuorumID()).Msg("step failed")
 	m.mu.Broadcast()
 }
 

@@ -1,9 +1,11 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
@@ -223,6 +225,7 @@ func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 	if !v.Commit {
 		m.mu.stats.Discards++
 	}
+	cost, over := m.mu.incident.Ended(time.Now(), v.Commit)
 	m.endAttemptLocked()
 	if e.Asks {
 		m.askLocked()
@@ -235,12 +238,12 @@ func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 	}
 	m.metrics.Ended(spentOn(v.Commit, a.ParticipantRank >= 0))
 	m.tellStep(v, e.Step, a.Divisor)
+	if over {
+		m.log.Info().Int64(logkey.Step, e.Step).Int64(logkey.QuorumID, v.id).Int64(logkey.After, cost.QuorumID).
+			Int("discarded", cost.Discarded).Dur(logkey.ElapsedMs, cost.Took).Msg("training goes on")
+	}
 	if !v.Stands && v.id != 0 {
-		cause := v.cause
-		if cause == nil {
-			cause = errFallen
-		}
-		m.fall(v.id, cause)
+		m.fall(v.id, cmp.Or(v.cause, errFallen))
 	}
 	m.renew()
 	switch {

@@ -56,6 +56,16 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 			t.Errorf("Advertise = %q: %v, want it taken: %t", host, err, ok)
 		}
 	}
+	for id, want := range map[string]string{
+		"   ":                      "visible",
+		"live\u202eevil":           "U+202E",
+		strings.Repeat("x", 1<<20): "ReplicaID has 1048576 bytes, want at most 219",
+	} {
+		err := Config{ReplicaID: id, Lighthouse: []string{"h:1"}, Backend: pgtest.NewMemory().Backend()}.Validate()
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\u202e") || len(err.Error()) > 500 {
+			t.Errorf("ReplicaID = %.20q: %v, want it refused, in quotes, with %q", id, err, want)
+		}
+	}
 	good := Config{ReplicaID: "a", Lighthouse: []string{"http://h:1"}, Backend: pgtest.NewMemory().Backend()}
 	if err := good.Validate(); err != nil {
 		t.Error(err)

@@ -38,12 +38,12 @@ func (m *Manager) Drain() {
 func (m *Manager) drain(reason string) {
 	reason = cmp.Or(reason, "an operator")
 	m.mu.Lock()
-	news := m.mu.rank.Drain(reason)
+	news, id := m.mu.rank.Drain(reason), m.mu.rank.QuorumID()
 	m.mu.Unlock()
 	if !news {
 		return
 	}
-	m.log.Info().Str(logkey.Reason, reason).Msg("draining")
+	m.log.Info().Str(logkey.Reason, reason).Int64(logkey.QuorumID, id).Msg("draining")
 	m.events.Emit(Draining{Reason: reason})
 	if m.replica != nil {
 		m.tasks.Add(m.tellDrain)
@@ -133,7 +133,7 @@ const lookAgain = 20 * time.Millisecond
 // nothing.
 func (m *Manager) leave(ctx context.Context) {
 	m.mu.Lock()
-	left, ready := m.mu.drain.left, m.mu.rank.Ready() && !m.mu.drain.alone
+	left, ready, id := m.mu.drain.left, m.mu.rank.Ready() && !m.mu.drain.alone, m.mu.rank.QuorumID()
 	m.mu.drain.left = true
 	m.mu.phase = quorum.PhaseDraining
 	m.mu.Unlock()
@@ -146,5 +146,5 @@ func (m *Manager) leave(ctx context.Context) {
 		_ = backoff.Sleep(ctx, lookAgain) // the loop looks at ctx
 	}
 	m.sayGoodbye()
-	m.log.Info().Msg("drained")
+	m.log.Info().Int64(logkey.QuorumID, id).Msg("drained")
 }

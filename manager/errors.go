@@ -63,6 +63,7 @@ var (
 	errTooFew   = errors.New("too few participants")
 	errFallen   = errors.New("quorum fell")
 	errLost     = errors.New("member lost")
+	errLeft     = errors.New("member left")
 	errSibling  = errors.New("another rank of this replica broke its group")
 	errNoQuorum = errors.New("no quorum in time")
 	errVoid     = errors.New("operations of this step were lost with their quorum")

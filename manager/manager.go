@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/monitor"
 	"github.com/skerry-ft/skerry/manager/internal/events"
+	"github.com/skerry-ft/skerry/manager/internal/incident"
 	"github.com/skerry-ft/skerry/manager/internal/listen"
 	"github.com/skerry-ft/skerry/manager/internal/metrics"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
@@ -60,6 +62,8 @@ type Manager struct {
 	link       replica.Link
 	id         quorum.ReplicaID
 
+	unhealable sync.Once // that nothing is registered was told
+
 	mu struct {
 		monitor.Monitor
 
@@ -74,7 +78,8 @@ type Manager struct {
 		life    life        // of Run
 		phase   quorum.Phase
 		stats   Stats
-		fell    fallen // the last quorum
+
+		incident incident.Incident // how the last quorum fell, and what that costs
 	}
 }
 

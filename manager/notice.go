@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
@@ -41,8 +44,9 @@ func (m *Manager) takeNotice(n quorum.Notice) {
 	means := m.mu.rank.Hear(n)
 	m.mu.Unlock()
 	if n.Kind == quorum.NoticeLost && means != quorum.HeardEarly {
-		m.log.Warn().Str(logkey.Peer, string(n.About)).Int64(logkey.QuorumID, n.QuorumID).
-			Str(logkey.Reason, n.Reason).Msg("member lost")
+		err := lossOf(n)
+		m.log.WithLevel(levelOf(err)).Str(logkey.Peer, string(n.About)).Int64(logkey.QuorumID, n.QuorumID).
+			Str(logkey.Reason, n.Reason).Msg(err.Error())
 		m.events.Emit(PeerLost{QuorumID: n.QuorumID, ReplicaID: string(n.About), Why: n.Reason})
 	}
 	switch {
@@ -63,11 +67,28 @@ func fallCause(n quorum.Notice) error {
 	case n.Kind == quorum.NoticeSibling:
 		return fmt.Errorf("%w: %s", errSibling, n.Reason)
 	case n.Kind == quorum.NoticeLost:
-		return fmt.Errorf("%w: %s: %s", errLost, n.About, n.Reason)
+		return fmt.Errorf("%w: %s: %s", lossOf(n), n.About, n.Reason)
 	case n.About == "":
 		return fmt.Errorf("%w while the lighthouse could not say so", errFallen)
 	}
-	return fmt.Errorf("%w: %s joins the next", errFallen, n.About)
+	return fmt.Errorf("%w, as %s says", errFallen, n.About)
+}
+
+// lossOf says whether a member was lost, or left by its own word, which is in order. The
+// notice has the lighthouse's words alone.
+func lossOf(n quorum.Notice) error {
+	if n.Reason == "left" || strings.HasPrefix(n.Reason, "left: ") {
+		return errLeft
+	}
+	return errLost
+}
+
+// levelOf is how loud a cause is in the log: members leave, and replicas drain, on purpose.
+func levelOf(cause error) zerolog.Level {
+	if errors.Is(cause, errLeft) || errors.Is(cause, ErrDrained) {
+		return zerolog.InfoLevel
+	}
+	return zerolog.WarnLevel
 }
 
 // checkHello checks what the replica's server says of the replica.
@@ -81,10 +102,10 @@ func (m *Manager) checkHello(h *replica.RankHello) {
 // evicted ends training: the others go on without this replica.
 func (m *Manager) evicted(reason string) {
 	err := fmt.Errorf("%w: %s", ErrEvicted, reason)
-	m.log.Error().Str(logkey.Reason, reason).Msg("replica evicted")
 	m.mu.Lock()
 	id := m.mu.rank.QuorumID()
 	m.mu.Unlock()
+	m.log.Error().Int64(logkey.QuorumID, id).Str(logkey.Reason, reason).Msg("replica evicted")
 	m.fallWith(id, err, false)
 	if m.replica != nil {
 		m.replica.End(err)
@@ -105,7 +126,7 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 	}
 	epoch := pg.Epoch{Cluster: m.mu.rank.Quorum().Cluster, QuorumID: id}
 	step := m.mu.rank.Position().Step + 1
-	m.mu.fell = fallen{cause, time.Now()}
+	m.mu.incident.Fell(time.Now(), id, ownWord(cause))
 	a := &m.mu.attempt
 	switch r := m.mu.request; {
 	case r != nil:
@@ -134,34 +155,24 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 	}
 	m.mu.Broadcast()
 	m.mu.Unlock()
-	m.log.Warn().Err(cause).Int64(logkey.QuorumID, id).Int64(logkey.Step, step).Msg("quorum fell")
+	m.log.WithLevel(levelOf(cause)).Err(cause).Int64(logkey.QuorumID, id).Int64(logkey.Step, step).Msg("quorum fell")
 	m.managed.Abort(epoch, cause)
 	m.events.Emit(GroupBroken{QuorumID: id, Step: step, Cause: cause})
 }
 
-// fallen is how the last quorum fell; of no cause: none has.
-type fallen struct {
-	cause error
-	at    time.Time
-}
-
-// fall is what the lighthouse is told of it: the cause too, unless others told it.
-func (f fallen) fall() (said quorum.Fall) {
-	if f.cause == nil {
-		return said
+// ownWord is the cause of a fall as the lighthouse is told it: nothing, if others told it here.
+func ownWord(cause error) string {
+	if errors.Is(cause, errSibling) || errors.Is(cause, errLost) || errors.Is(cause, errLeft) || errors.Is(cause, errFallen) {
+		return ""
 	}
-	said.Ago = time.Since(f.at)
-	if !errors.Is(f.cause, errSibling) && !errors.Is(f.cause, errLost) && !errors.Is(f.cause, errFallen) {
-		said.Why = f.cause.Error()
-	}
-	return said
+	return cause.Error()
 }
 
 // accuse tells the lighthouse who broke this rank's group, or could not even be reached.
 func (m *Manager) accuse(whom quorum.ReplicaID, id int64, evidence string, unreachable bool) {
 	a := quorum.Accusation{By: m.id, Against: whom, QuorumID: id, Evidence: evidence, Unreachable: unreachable}
 	if m.tell(a) {
-		m.log.Warn().Str(logkey.Peer, string(whom)).Int64(logkey.QuorumID, id).Msg("peer accused")
+		m.log.Warn().Str(logkey.Peer, string(whom)).Int64(logkey.QuorumID, id).Str(logkey.Reason, evidence).Msg("peer accused")
 		m.events.Emit(PeerLost{QuorumID: id, ReplicaID: string(whom), Why: evidence})
 	}
 }
@@ -183,7 +194,7 @@ func (m *Manager) tell(a quorum.Accusation) bool {
 func (m *Manager) accuseOdd(whom quorum.ReplicaID, id int64, evidence string) {
 	a := quorum.Accusation{By: m.id, Against: whom, QuorumID: id, Evidence: evidence, Kind: quorum.AccusedOdd}
 	if whom != m.id && m.tell(a) {
-		m.log.Warn().Str(logkey.Peer, string(whom)).Int64(logkey.QuorumID, id).Msg("peer called something else")
+		m.log.Warn().Str(logkey.Peer, string(whom)).Int64(logkey.QuorumID, id).Str(logkey.Reason, evidence).Msg("peer called something else")
 	}
 }
 

@@ -212,7 +212,7 @@ func (m *Manager) reportFor(r *request) quorum.RankReport {
 	}
 	return m.mu.rank.Report(quorum.ReportOptions{
 		ShrinkOnly: r.opts.ShrinkOnly, Sync: r.sync && !r.opts.ForbidHeal,
-		CheckpointMetadata: m.transport.Metadata(), Fall: m.mu.fell.fall(),
+		CheckpointMetadata: m.transport.Metadata(), Fall: m.mu.incident.Fall(time.Now()),
 	})
 }
 
@@ -248,6 +248,7 @@ func (m *Manager) accept(r *request, got replica.Reply) error {
 	q := got.Quorum
 	m.mu.Lock()
 	m.mu.rank.CatchUp(got.Attempt)
+	before := m.mu.rank.QuorumID()
 	t, err := m.mu.rank.Take(m.id, q, got.VoidAttempt)
 	if t.Settled.Known {
 		m.mu.stats.Settled++
@@ -281,7 +282,7 @@ func (m *Manager) accept(r *request, got replica.Reply) error {
 	took := m.mu.stats.LastJoin
 	m.mu.Broadcast()
 	m.mu.Unlock()
-	m.tellFormed(q, a, t.Settled.Forward, took)
+	m.tellFormed(q, a, t.Settled.Forward, took, before)
 	m.tellServed(a)
 	if t.Fresh && t.Old != nil && m.replica != nil {
 		m.tasks.Add(func(ctx context.Context) {
@@ -300,8 +301,8 @@ func (m *Manager) accept(r *request, got replica.Reply) error {
 	return nil
 }
 
-// tellFormed logs and tells of an answer.
-func (m *Manager) tellFormed(q *quorum.Quorum, a *quorum.Assignment, forward bool, took time.Duration) {
+// tellFormed logs and tells of an answer, and of which quorum it comes after.
+func (m *Manager) tellFormed(q *quorum.Quorum, a *quorum.Assignment, forward bool, took time.Duration, after int64) {
 	e := QuorumFormed{
 		QuorumID: q.ID, Round: q.Round, Participants: a.Divisor, ReplicaRank: a.ReplicaRank,
 		ParticipantRank: a.ParticipantRank, Settled: q.Settlement.Outcome, Reason: q.Reason, Took: took,
@@ -309,10 +310,19 @@ func (m *Manager) tellFormed(q *quorum.Quorum, a *quorum.Assignment, forward boo
 	for _, id := range a.ReplicaIDs {
 		e.Members = append(e.Members, string(id))
 	}
-	m.log.Info().Int64(logkey.QuorumID, q.ID).Int64(logkey.Round, q.Round).
-		Strs(logkey.Members, e.Members).Int("participants", a.Divisor).
+	line := m.log.Info().Int64(logkey.QuorumID, q.ID).Int64(logkey.Round, q.Round)
+	if after != 0 && after != q.ID {
+		line.Int64(logkey.After, after)
+	}
+	line.Strs(logkey.Members, e.Members).Int("participants", a.Divisor).
 		Int(logkey.ReplicaRank, a.ReplicaRank).Int64(logkey.Step, a.Position.Step).
 		Bool("heals", a.Heal).Bool("rolled_forward", forward).
 		Str(logkey.Reason, q.Reason).Dur(logkey.ElapsedMs, took).Msg("quorum formed")
+	if a.ReplicaWorldSize > 1 && m.states.Empty() {
+		m.unhealable.Do(func() {
+			m.log.Warn().Int64(logkey.QuorumID, q.ID).Msg("nothing is registered: a replica that comes, or comes back, takes over no state " +
+				"and trains on from its own; call Manager.Register before Run")
+		})
+	}
 	m.events.Emit(e)
 }

@@ -12,8 +12,9 @@ const maxHistory = 4096
 // a store prefix or an epoch a second time. The zero value is empty; a mutex of the
 // backend's guards it.
 type History struct {
-	last     *Epoch   // nil before the first
-	prefixes []string // oldest first
+	last     *Epoch    // nil before the first
+	prefixes []string  // oldest first
+	tokens   [3]string // of the last three prefixes, oldest first
 }
 
 // Use notes c, or returns ErrUsedPrefix if its prefix is one of the last 4,096, or its
@@ -29,6 +30,7 @@ func (h *History) Use(c *Config) error {
 	if c.StoreAddress == "" {
 		return nil
 	}
+	h.tokens = [3]string{h.tokens[1], h.tokens[2], string(c.Token)}
 	if h.prefixes = append(h.prefixes, c.StoreAddress); len(h.prefixes) > maxHistory {
 		h.prefixes = h.prefixes[1:]
 	}
@@ -36,9 +38,11 @@ func (h *History) Use(c *Config) error {
 }
 
 // BeforeLast returns the prefix before the one before the last. No member needs it any
-// more once the last is configured: each has left it.
+// more once the last is configured: each has left it. There is none for a member to
+// delete where each prefix has a token of its own, which opens no other: there the
+// store's owner does it.
 func (h *History) BeforeLast() (string, bool) {
-	if len(h.prefixes) < 3 {
+	if len(h.prefixes) < 3 || h.tokens[0] != h.tokens[2] {
 		return "", false
 	}
 	return h.prefixes[len(h.prefixes)-3], true

@@ -36,6 +36,21 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// TestHistoryOfTokens: a prefix that the last token does not open is not for a member to
+// delete.
+func TestHistoryOfTokens(t *testing.T) {
+	t.Parallel()
+	var h History
+	for i, c := range []struct{ token, old string }{{"a", ""}, {"b", ""}, {"c", ""}, {"c", ""}, {"c", "2"}} {
+		if err := h.Use(&Config{StoreAddress: fmt.Sprint(i), QuorumID: int64(i), Token: []byte(c.token)}); err != nil {
+			t.Fatal(err)
+		}
+		if old, ok := h.BeforeLast(); old != c.old || ok != (c.old != "") {
+			t.Errorf("after prefix %d: %q, %v, want %q", i, old, ok, c.old)
+		}
+	}
+}
+
 // TestHistoryIsBounded: it holds the last 4,096 prefixes.
 func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()

@@ -139,6 +139,43 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// A quorum that ended a moment ago leaves clients behind, of its token and of its keys:
+// they are refused, and that is no warning. A client that was never let in is one.
+func TestForgottenIsNoFault(t *testing.T) {
+	t.Parallel()
+	out := &lockedBuffer{}
+	s := serve(t, store.ServerConfig{Guarded: true, AuthWait: time.Millisecond, Log: out.logger()})
+	ctx := within(t)
+	for _, q := range []string{"1", "2"} {
+		if err := s.Allow("job/"+q, []byte("quorum "+q)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	member := dial(t, s, store.ClientConfig{Token: []byte("quorum 2")})
+	s.Forget([]byte("quorum 1"))
+	if _, err := member.DeletePrefix(ctx, "job/1/0/tcp"); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("keys of a quorum that is over: %v, want %v", err, store.ErrClosed)
+	}
+	if _, err := store.Dial(ctx, s.Addr(), store.ClientConfig{Token: []byte("quorum 1")}); !errors.Is(err, store.ErrUnauthorized) {
+		t.Errorf("token of a quorum that is over: %v, want %v", err, store.ErrUnauthorized)
+	}
+	out.await(t, `"error":"token forgotten"`)
+	if strings.Contains(out.String(), `"level":"warn"`) {
+		t.Errorf("what ended is a warning:\n%s", out)
+	}
+	if err := member.Set(ctx, "job/3/k", nil); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("keys of another quorum: %v, want %v", err, store.ErrClosed)
+	}
+	out.await(t, "is outside")
+	if _, err := store.Dial(ctx, s.Addr(), store.ClientConfig{Token: []byte("quorum 3")}); !errors.Is(err, store.ErrUnauthorized) {
+		t.Errorf("unknown token: %v, want %v", err, store.ErrUnauthorized)
+	}
+	out.await(t, "unknown token")
+	if n := strings.Count(out.String(), `"level":"warn"`); n != 2 {
+		t.Errorf("%d warnings, want 2:\n%s", n, out)
+	}
+}
+
 // Members of a quorum learn its token at different moments.
 func TestTokenThatIsEarly(t *testing.T) {
 	t.Parallel()

@@ -75,8 +75,8 @@ func (c *serverConn) log(err error) {
 	c.mu.Lock()
 	ours := c.mu.closed
 	c.mu.Unlock()
-	if ours || err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
-		c.s.cfg.Log.Debug().Str("peer", c.raw.RemoteAddr().String()).Msg("store client left")
+	if ours || err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, errForgotten) {
+		c.s.cfg.Log.Debug().Err(err).Str("peer", c.raw.RemoteAddr().String()).Msg("store client left")
 		return
 	}
 	c.s.sampled.Warn().Err(err).Str("peer", c.raw.RemoteAddr().String()).Msg("store client dropped")
@@ -174,7 +174,11 @@ func (c *serverConn) prove() error {
 func (c *serverConn) authenticate(req authRequest) error {
 	g, ok := c.s.grants.await(req.id, c.s.cfg.AuthWait, c.s.stop)
 	if !ok {
-		return errors.Join(fmt.Errorf("%w: unknown token", errProtocol), c.send([]byte{authRefused}))
+		why := fmt.Errorf("%w: unknown token", errProtocol)
+		if c.s.grants.forgot(req.id) {
+			why = errForgotten
+		}
+		return errors.Join(why, c.send([]byte{authRefused}))
 	}
 	nonce := newNonce()
 	challenge := append([]byte{authChallenge}, nonce[:]...)
@@ -194,7 +198,7 @@ func (c *serverConn) authenticate(req authRequest) error {
 	c.scope = g.scope
 	// Forget may have come between: it looks at held connections only.
 	if _, still, _ := c.s.grants.find(req.id); !still {
-		return errors.Join(fmt.Errorf("%w: token forgotten", errProtocol), c.send([]byte{authRefused}))
+		return errors.Join(errForgotten, c.send([]byte{authRefused}))
 	}
 	return c.send([]byte{authAccepted})
 }
@@ -251,6 +255,9 @@ func (c *serverConn) sendInt64(n int64, err error) error {
 func (c *serverConn) allowed(keys []string) error {
 	for _, key := range keys {
 		if !strings.HasPrefix(key, c.scope) {
+			if c.s.grants.wasAllowed(key) {
+				return fmt.Errorf("%w: key %q", errForgotten, short(key))
+			}
 			return fmt.Errorf("%w: key %q is outside %q", errProtocol, short(key), c.scope)
 		}
 	}

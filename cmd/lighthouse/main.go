@@ -18,7 +18,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/oklog/run"
 	"github.com/rs/zerolog"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
+	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
@@ -167,12 +167,10 @@ func (o *options) logger(w io.Writer) (zerolog.Logger, error) {
 	if err != nil || o.logLevel == "" {
 		return zerolog.Logger{}, fmt.Errorf("log-level = %q, want debug, info, warn or error", o.logLevel)
 	}
-	if !o.logJSON {
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !cli.IsTerminal(w), FormatPrepare: printable.Event}
-	} else {
-		w = printable.JSONWriter(w)
+	if o.logJSON {
+		return logline.JSON(w).Level(level), nil
 	}
-	return zerolog.New(w).Level(level).With().Timestamp().Logger(), nil
+	return logline.Console(w, cli.IsTerminal(w)).Level(level), nil
 }
 
 // logConfig logs the configuration in force, once.

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )
@@ -46,7 +47,7 @@ go on rising.`,
 			if !sure {
 				return errors.New("this forgets the other voters: say --majority-is-lost if it is so")
 			}
-			log := zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).Level(zerolog.WarnLevel)
+			log := logline.JSON(cmd.ErrOrStderr()).Level(zerolog.WarnLevel)
 			r, err := cluster.Recover(dir, aside, log)
 			if err != nil {
 				return err

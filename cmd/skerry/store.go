@@ -9,7 +9,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
-	"github.com/skerry-ft/skerry/internal/printable"
+	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/store"
 	"github.com/skerry-ft/skerry/store/certs"
 )
@@ -38,7 +38,7 @@ certificates. PyTorch's clients speak none: for them leave certificates out, or 
 			if cfg.TLS, err = certs.FromOptions(guarded, job); err != nil {
 				return err
 			}
-			cfg.Log = zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).With().Timestamp().Logger().Level(zerolog.InfoLevel)
+			cfg.Log = logline.JSON(cmd.ErrOrStderr()).Level(zerolog.InfoLevel)
 			s, err := store.NewServer(cfg)
 			if err != nil {
 				return err

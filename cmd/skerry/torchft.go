@@ -7,14 +7,13 @@ import (
 	"os"
 	"strings"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
-	"github.com/skerry-ft/skerry/internal/printable"
+	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/manager/torchft"
 )
@@ -54,7 +53,7 @@ replica while a rank is connected, and not for ranks that have died.`,
 			}
 			cfg.Open = guarded.Open
 			cfg.OnKill = func(reason string) { cancel(fmt.Errorf("%w: %s", errKilled, reason)) }
-			cfg.Log = zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).With().Timestamp().Logger()
+			cfg.Log = logline.JSON(cmd.ErrOrStderr())
 			s, err := torchft.New(cfg)
 			if err != nil {
 				return err

@@ -7,13 +7,12 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
-	"github.com/skerry-ft/skerry/internal/printable"
+	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/manager/torchft"
 )
 
@@ -45,7 +44,7 @@ loopback. It keeps no state, votes on nothing, and takes the socket that systemd
 			if cfg.Lighthouse, cfg.Dial, err = reach(cfg.Lighthouse, &cfg.Job, &guarded); err != nil {
 				return err
 			}
-			cfg.Log = zerolog.New(printable.JSONWriter(cmd.ErrOrStderr())).With().Timestamp().Logger()
+			cfg.Log = logline.JSON(cmd.ErrOrStderr())
 			if err := cfg.Validate(); err != nil {
 				return err
 			}

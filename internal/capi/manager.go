@@ -16,6 +16,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/safetensors"
+	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
@@ -142,7 +143,7 @@ func (l *Library) config(s *managerText, t *trainer) (manager.Config, error) {
 		if err != nil {
 			return manager.Config{}, fmt.Errorf("Log = %q, want debug, info, warn or error", s.Log)
 		}
-		log = zerolog.New(os.Stderr).Level(level).With().Timestamp().Logger()
+		log = logline.JSON(os.Stderr).Level(level)
 	}
 	cfg := manager.Config{
 		Job: s.Job, ReplicaID: s.ReplicaID, Lighthouse: s.Lighthouse,

@@ -44,6 +44,11 @@ var bans = []ban{
 		"zerolog's global logger; take a zerolog.Logger as a field of Config"},
 	{"global-logger", "github.com/rs/zerolog", []string{"SetGlobalLevel"}, library,
 		"zerolog.SetGlobalLevel in a library is the whole process's; use Logger.Level"},
+	{"logger", "github.com/rs/zerolog", []string{"New"},
+		func(f *file, _ string) bool {
+			return !f.test && !f.under("internal/logline", "lighthouse/lighthousetest")
+		},
+		"a logger whose lines have no times, or times in seconds; make it by internal/logline"},
 	{"environment", "os", []string{"Getenv", "LookupEnv"},
 		func(f *file, fn string) bool {
 			return library(f, fn) && !f.under("train/spawn", "examples") &&

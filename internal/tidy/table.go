@@ -66,6 +66,9 @@ var mayImport = map[string][]string{
 	"lighthouse/api":              {},
 	"lighthouse/internal/access":  {"internal/guard", "internal/wire/..."},
 	"lighthouse/internal/feed":    {"quorum", "quorum/story", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/web"},
+	"lighthouse/internal/joblog":  {"quorum"},
+	"lighthouse/internal/killer":  {"quorum", "internal/guard", "internal/wire/..."},
+	"lighthouse/internal/link":    {"lighthouse/cluster", "internal/guard"},
 	"lighthouse/internal/live":    {"lighthouse/api"},
 	"lighthouse/internal/openapi": {},
 	"lighthouse/internal/web":     {"quorum", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/openapi", "internal/wire/...", "internal/guard", "internal/perhost"},
@@ -80,14 +83,15 @@ var mayImport = map[string][]string{
 	"lighthouse/cluster/internal/disk":    {},
 	"lighthouse/cluster/internal/repair":  {},
 
-	"manager/internal/final":   {},
-	"manager/internal/tasks":   {},
-	"manager/internal/events":  {},
-	"manager/internal/metrics": {},
-	"manager/internal/session": {"quorum", "internal/wire/...", "manager/internal/final"},
-	"manager/internal/replica": {"quorum", "store", "internal/wire/...", "internal/guard", "internal/split", "manager/internal/final", "manager/internal/session"},
-	"manager/internal/listen":  {"quorum", "store", "internal/guard", "manager/internal/session"},
-	"manager/internal/state":   {"quorum", "checkpoint", "checkpoint/safetensors", "tensor"},
+	"manager/internal/final":    {},
+	"manager/internal/tasks":    {},
+	"manager/internal/events":   {},
+	"manager/internal/incident": {"quorum"},
+	"manager/internal/metrics":  {},
+	"manager/internal/session":  {"quorum", "internal/wire/...", "manager/internal/final"},
+	"manager/internal/replica":  {"quorum", "store", "internal/wire/...", "internal/guard", "internal/split", "manager/internal/final", "manager/internal/session"},
+	"manager/internal/listen":   {"quorum", "store", "internal/guard", "manager/internal/session"},
+	"manager/internal/state":    {"quorum", "checkpoint", "checkpoint/safetensors", "tensor"},
 
 	"manager/torchft": {"quorum", "internal/wire/...", "internal/guard"},
 
@@ -127,6 +131,7 @@ var mayImport = map[string][]string{
 	"internal/failpoint": {},
 	"internal/netaddr":   {},
 	"internal/nettest":   {},
+	"internal/logline":   {"internal/printable"},
 	"internal/printable": {},
 	"internal/problems":  {},
 	"internal/boundjson": {},
@@ -189,8 +194,8 @@ var openToTests = []string{"internal/portlease", "internal/testkit", "pg/dummy"}
 
 // openToAll are packages that hold nothing but names and switches, the pauses between
 // two tries, a mutex to wait on, the words for a bad configuration, the rule of all
-// listeners, and the places in which a test may end a process.
-var openToAll = []string{"internal/logkey", "internal/invariant", "internal/netaddr", "internal/backoff", "internal/monitor", "internal/problems", "internal/failpoint"}
+// listeners, the form of a log's lines, and the places in which a test may end a process.
+var openToAll = []string{"internal/logkey", "internal/logline", "internal/invariant", "internal/netaddr", "internal/backoff", "internal/monitor", "internal/problems", "internal/failpoint"}
 
 // Purity of quorum/.
 const pureDir = "quorum"

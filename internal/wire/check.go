@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/skerry-ft/skerry/internal/printable"
@@ -105,13 +106,34 @@ func (c *check) data(field, s string, limit int) string {
 	return ""
 }
 
-// id checks a replica id that must be there.
+// id checks a replica id that must be there, of a replica that was let in before:
+// a ledger, or a lighthouse of an older release, may know one that newID refuses.
 func (c *check) id(field, s string) quorum.ReplicaID {
 	if s == "" {
 		c.bad(field, s, "1 to %d bytes", MaxReplicaIDBytes)
 		return ""
 	}
 	return quorum.ReplicaID(c.text(field, s, MaxReplicaIDBytes))
+}
+
+// newID checks the id that a replica comes with. Beside what id asks, it is one that
+// people can read, tell apart and type: no mark that turns the direction of writing
+// or takes no room, no space but the plain one, and not blank, neither as a whole nor
+// in its name, which is what stands before ":".
+func (c *check) newID(field, s string) quorum.ReplicaID {
+	id := c.id(field, s)
+	name, _, _ := strings.Cut(string(id), ":")
+	switch i := strings.IndexFunc(string(id), isUnseen); {
+	case id == "":
+	case i >= 0:
+		r, _ := utf8.DecodeRuneInString(s[i:])
+		c.bad(field, s, "no invisible characters, and of the spaces the plain one only; byte %d begins %U", i, r)
+	case isBlank(string(id)), name != "" && isBlank(name):
+		c.bad(field, s, "a name with at least one visible character")
+	default:
+		return id
+	}
+	return ""
 }
 
 // number checks lo <= v <= hi.
@@ -181,21 +203,38 @@ func (c *check) enum(field string, v, last int32) uint8 {
 
 func isControl(r rune) bool { return r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) }
 
-// Text makes s fit to be sent as a text for people: valid UTF-8, control
-// characters as blanks, at most MaxTextBytes.
-func Text(s string) string { return printable.Cut(legible(s), MaxTextBytes) }
+// isUnseen says that a rune shows as nothing, changes how its neighbours are shown, or
+// looks like a plain space and is none: Unicode's Cf, Zs, Zl and Zp.
+func isUnseen(r rune) bool {
+	return r != ' ' && unicode.In(r, unicode.Cf, unicode.Z)
+}
+
+// isBlank says that nothing of s is seen.
+func isBlank(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool {
+		const blankBraille = 0x2800 // a symbol by its category
+		return r != ' ' && r != blankBraille &&
+			!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+	}) < 0
+}
+
+// Text makes s fit to be sent as a text for people: valid UTF-8, what is not seen,
+// control characters above all, as blanks, at most MaxTextBytes.
+func Text(s string) string { return legible(s, MaxTextBytes) }
 
 // Evidence makes s fit to be sent as an accusation's evidence.
-func Evidence(s string) string { return printable.Cut(legible(s), MaxEvidenceBytes) }
+func Evidence(s string) string { return legible(s, MaxEvidenceBytes) }
 
-func legible(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	return strings.Map(func(r rune) rune {
-		if isControl(r) {
+// legible cuts before it looks, so that a huge text costs no more than a long one, and
+// again after it: what replaces broken UTF-8 is longer.
+func legible(s string, most int) string {
+	s = strings.ToValidUTF8(printable.Cut(s, most), "\uFFFD")
+	return printable.Cut(strings.Map(func(r rune) rune {
+		if isControl(r) || isUnseen(r) {
 			return ' '
 		}
 		return r
-	}, s)
+	}, s), most)
 }
 
 // CheckJob returns name, or DefaultJob for the empty name. A job's name is a
@@ -212,8 +251,12 @@ func (c *check) job(field, name string) string {
 	if name == "" {
 		return DefaultJob
 	}
-	if len(name) > MaxJobBytes || strings.IndexFunc(name, func(r rune) bool { return !isJobRune(r) }) >= 0 {
-		c.bad(field, name, "at most %d letters, digits, '.', '_' or '-'", MaxJobBytes)
+	if len(name) > MaxJobBytes {
+		c.bad(field, name, "at most %d bytes, not %d", MaxJobBytes, len(name))
+		return ""
+	}
+	if strings.IndexFunc(name, func(r rune) bool { return !isJobRune(r) }) >= 0 {
+		c.bad(field, name, "letters, digits, '.', '_' or '-'")
 		return ""
 	}
 	return name
@@ -224,7 +267,14 @@ func isJobRune(r rune) bool {
 		r == '.' || r == '_' || r == '-'
 }
 
-// CheckReplicaID checks a replica id that stands alone in a request.
+// CheckReplicaID checks the id that a replica comes with.
 func CheckReplicaID(id string) (quorum.ReplicaID, error) {
+	return whole("replica_id", id, (*check).newID)
+}
+
+// CheckKnownID checks the id by which an operator names a replica that is there
+// already. A ledger may hold one that CheckReplicaID refuses today, and a job must
+// be able to go on without it.
+func CheckKnownID(id string) (quorum.ReplicaID, error) {
 	return whole("replica_id", id, (*check).id)
 }

@@ -47,7 +47,7 @@ func HelloFromProto(h *skerrypb.SessionHello) (Hello, error) {
 		Relay:          h.GetRelay(),
 		Avoid:          c.text("avoid", h.GetAvoid(), MaxAddressBytes),
 		Hello: quorum.Hello{
-			ReplicaID: c.id("replica_id", h.GetReplicaId()),
+			ReplicaID: c.newID("replica_id", h.GetReplicaId()),
 			Client:    quorum.KindSkerry,
 			Position:  c.position("position", h.GetPosition()),
 			Last:      c.lastAnswer("last", h.GetLast()),

@@ -25,7 +25,7 @@ func MemberFromTorchft(m *torchftpb.QuorumMember) (quorum.Member, error) {
 	c.enter("requester")
 	worldSize := c.counter("world_size", m.GetWorldSize())
 	r := quorum.Member{
-		ReplicaID:      c.id("replica_id", m.GetReplicaId()),
+		ReplicaID:      c.newID("replica_id", m.GetReplicaId()),
 		Address:        c.text("address", m.GetAddress(), MaxAddressBytes),
 		StoreAddress:   c.text("store_address", m.GetStoreAddress(), MaxAddressBytes),
 		GroupWorldSize: int(c.number("world_size", max(int64(worldSize), 1), 1, MaxGroupWorldSize)),

@@ -72,7 +72,7 @@ func (b *Backend) configured(c *child, cfg *pg.Config) {
 		b.running.Go(b.refill)
 	}
 	b.mu.Unlock()
-	b.opt.Log.Info().Int64(logkey.QuorumID, cfg.QuorumID).Int(logkey.ReplicaRank, cfg.Rank).
+	b.opt.Log.Debug().Int64(logkey.QuorumID, cfg.QuorumID).Int(logkey.ReplicaRank, cfg.Rank).
 		Int(logkey.WorldSize, cfg.WorldSize()).Int("child_pid", c.proc.PID()).Msg("group configured in a child")
 }
 

@@ -12,9 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/skerry-ft/skerry/internal/backoff"
+	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/internal/memfd"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
@@ -74,7 +73,7 @@ func serve(_ context.Context, w spawn.Worker) error {
 	if err != nil {
 		return err
 	}
-	req.Open.Log = zerolog.New(os.Stderr).Level(req.Level).With().Timestamp().Int("child_pid", os.Getpid()).Logger()
+	req.Open.Log = logline.JSON(os.Stderr).Level(req.Level).With().Int("child_pid", os.Getpid()).Logger()
 	b, err := pg.Open(req.Backend, req.Open)
 	if err != nil {
 		return err

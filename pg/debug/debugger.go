@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/observe"
 	"github.com/skerry-ft/skerry/pg/trace"
@@ -80,7 +81,7 @@ type Config struct {
 // would say nothing.
 func logOrStderr(l zerolog.Logger) zerolog.Logger {
 	if reflect.ValueOf(l).IsZero() {
-		return zerolog.New(os.Stderr).With().Timestamp().Logger()
+		return logline.JSON(os.Stderr)
 	}
 	return l
 }

@@ -44,7 +44,7 @@ func (b *Backend) Configure(ctx context.Context, c pg.Config) error {
 	if err := b.connect(ctx, g); err != nil {
 		return fmt.Errorf("configure %v as rank %d of %d: %w", c.Epoch(), g.rank, g.world, b.fail(g, err))
 	}
-	b.opt.Logger.Info().Int64(logkey.QuorumID, c.QuorumID).Int(logkey.ReplicaRank, g.rank).
+	b.opt.Logger.Debug().Int64(logkey.QuorumID, c.QuorumID).Int(logkey.ReplicaRank, g.rank).
 		Int(logkey.WorldSize, g.world).Msg("group configured")
 	b.sweep(g)
 	return nil
@@ -304,8 +304,8 @@ func (g *group) readyLocked() bool {
 	return g.phase == groupReady
 }
 
-// sweep deletes the prefix before last. One rank does that, and nobody waits
-// for it: a prefix that stays is only waste.
+// sweep deletes the prefix before last, if the token is still that one's. One rank does
+// that, and nobody waits for it: a prefix that stays is only waste.
 func (b *Backend) sweep(g *group) {
 	if g.rank != 0 || g.cfg.Store != nil { // a store that is given is not ours to sweep
 		return

@@ -62,7 +62,7 @@ func (b *Backend) unlock(d *todo) {
 		}
 	}
 	if g := d.broken; g != nil { // last: a slow log must hold up nobody
-		b.opt.Logger.Info().Int64(logkey.QuorumID, g.epoch.QuorumID).Int(logkey.ReplicaRank, g.rank).
+		b.opt.Logger.Debug().Int64(logkey.QuorumID, g.epoch.QuorumID).Int(logkey.ReplicaRank, g.rank).
 			Bool("first", g.cause.First).Err(g.err).Msg("group broken")
 	}
 	if d.advance != nil {

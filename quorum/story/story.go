@@ -17,6 +17,8 @@ type Story struct {
 	next  int64  // the next entry's number
 	saved int64  // the newest that the ledger keeps
 	asked map[quorum.ReplicaID]Asked
+
+	quorum int64 // the newest that was told of
 }
 
 // New goes on with what the ledger kept. Numbers that the leader before gave to what it could
@@ -41,7 +43,7 @@ type Asked struct {
 
 // Ask notes what was asked for, before it is carried out: of a drain and an eviction the rules
 // tell themselves, and their entry names who asked; the others are told now.
-func (s *Story) Ask(atMs, quorumID int64, a Asked) {
+func (s *Story) Ask(atMs int64, a Asked) {
 	switch a.Kind {
 	case Draining, Evicted, Configured:
 		if len(s.asked) >= maxUnsaved {
@@ -49,7 +51,7 @@ func (s *Story) Ask(atMs, quorumID int64, a Asked) {
 		}
 		s.asked[a.Replica] = a
 	default:
-		s.add(Told{AtMs: atMs, Kind: a.Kind, Replica: a.Replica, QuorumID: quorumID, By: a.By, From: a.From, Reason: a.Reason})
+		s.add(Told{AtMs: atMs, Kind: a.Kind, Replica: a.Replica, QuorumID: s.quorum, By: a.By, From: a.From, Reason: a.Reason})
 	}
 }
 
@@ -139,6 +141,7 @@ func (s *Story) name(t *Told) {
 }
 
 func (s *Story) add(t Told) {
+	s.quorum = max(s.quorum, t.QuorumID)
 	t.Seq = s.next
 	s.next++
 	s.told = append(s.told, t.bounded())

@@ -200,11 +200,11 @@ func TestOrderlyEndsAreTold(t *testing.T) {
 	j := newJob(t, "a", "b", "c", "d")
 	j.commit("a", "b", "c", "d")
 	seq := j.s.Last()
-	j.s.Ask(0, 0, story.Asked{Kind: story.Draining, Replica: "a", By: "alice", From: "10.0.0.7", Reason: "new disk"})
+	j.s.Ask(0, story.Asked{Kind: story.Draining, Replica: "a", By: "alice", From: "10.0.0.7", Reason: "new disk"})
 	if err := j.m.Drain(j.now, "a", "new disk"); err != nil {
 		t.Fatal(err)
 	}
-	j.s.Ask(0, 0, story.Asked{Kind: story.Evicted, Replica: "b", By: "bob", Reason: "slow"})
+	j.s.Ask(0, story.Asked{Kind: story.Evicted, Replica: "b", By: "bob", Reason: "slow"})
 	if err := j.m.Evict(j.now, "b", "slow"); err != nil {
 		t.Fatal(err)
 	}
@@ -284,14 +284,14 @@ func TestAFeedGoesOn(t *testing.T) {
 	t.Parallel()
 	s := story.New(nil)
 	for i := range 3 {
-		s.Ask(int64(i), 7, story.Asked{Kind: story.Kill, Replica: "a", By: "alice", Reason: "why not"})
+		s.Ask(int64(i), story.Asked{Kind: story.Kill, Replica: "a", By: "alice", Reason: "why not"})
 	}
 	kept := story.Keep(nil, s.Unsaved())
 	if len(kept) != 3 || story.Validate(kept) != nil {
 		t.Fatalf("kept %+v", kept)
 	}
 	s.Saved(3)
-	s.Ask(3, 7, story.Asked{Kind: story.Kill, Replica: "b"})
+	s.Ask(3, story.Asked{Kind: story.Kill, Replica: "b"})
 	if got := s.Unsaved(); len(got) != 1 || got[0].Seq != 4 {
 		t.Errorf("unsaved %+v, want the fourth", got)
 	}
@@ -314,7 +314,7 @@ func TestAFeedIsBounded(t *testing.T) {
 	t.Parallel()
 	s := story.New(nil)
 	for range story.Most + 500 {
-		s.Ask(1, 1, story.Asked{Kind: story.Kill, Replica: "a", Reason: strings.Repeat("ü", 5000)})
+		s.Ask(1, story.Asked{Kind: story.Kill, Replica: "a", Reason: strings.Repeat("ü", 5000)})
 	}
 	all := s.Since(0, 5000)
 	if len(all) != story.Most || all[0].Seq != 501 {

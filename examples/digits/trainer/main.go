@@ -49,6 +49,7 @@ import (
 
 	"github.com/skerry-ft/skerry/examples/digits"
 	"github.com/skerry-ft/skerry/examples/digits/gpu"
+	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/manager/oteltrace"
@@ -92,8 +93,11 @@ var errTwice = errors.New("ended before others could take over")
 // train runs one replica to its end.
 func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) (err error) {
 	log := zerolog.Nop()
-	if o.verbose {
-		log = zerolog.New(zerolog.ConsoleWriter{Out: stderr, NoColor: true, TimeFormat: time.TimeOnly, FormatPrepare: printable.Event}).With().Timestamp().Logger()
+	switch {
+	case o.debug:
+		log = logline.Console(stderr, false).Level(zerolog.DebugLevel)
+	case o.verbose:
+		log = logline.Console(stderr, false).Level(zerolog.InfoLevel)
 	}
 	cfg := manager.Config{
 		Guard:          manager.Guard{Open: o.open, TLSData: o.tlsData},

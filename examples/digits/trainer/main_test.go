@@ -329,6 +329,23 @@ func TestKillEndsAtOnce(t *testing.T) {
 	}
 }
 
+// -verbose logs what happens to quorums, -debug each step besides.
+func TestVerbose(t *testing.T) {
+	t.Parallel()
+	house := lighthousetest.Start(t, nil)
+	for how, steps := range map[string]bool{"-verbose": false, "-debug": true} {
+		var stdout, stderr bytes.Buffer
+		args := []string{"-lighthouse", house.Addr, "-replicas=1", "-steps=3", "-step-time=1ms", "-linger=0", how}
+		if status := run(nil, args, &stdout, &stderr); status != 0 {
+			t.Errorf("%s: status %d: %s", how, status, &stderr)
+		}
+		text := stderr.String()
+		if !regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d{3} INF quorum formed`).MatchString(text) || strings.Contains(text, "step committed") != steps {
+			t.Errorf("%s: each step wanted: %t, and times with milliseconds:\n%s", how, steps, text)
+		}
+	}
+}
+
 // A second signal ends a trainer that waits for others to take over.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()

@@ -30,6 +30,7 @@ type options struct {
 	gpu         gpuOptions
 	rounds      roundOptions
 	verbose     bool
+	debug       bool
 	help        bool // was all that was asked for
 }
 
@@ -67,7 +68,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	f.StringVar(&o.rounds.by, "rounds", "", "exchange parameters in rounds instead of gradients in each step: "+strings.Join(digits.RoundWays(), ", ")+"; empty: gradients")
 	f.IntVar(&o.rounds.every, "rounds-every", digits.RoundSteps, "steps between two exchanges of a parameter, with -rounds")
 	f.StringVar(&o.rounds.quantize, "rounds-quantize", "", "send eight bits per element, with -rounds: "+strings.Join(quantizeWays(), ", ")+"; empty: float32")
-	f.BoolVar(&o.verbose, "verbose", false, "log to standard error")
+	f.BoolVar(&o.verbose, "verbose", false, "log to standard error what happens to quorums, heals and peers")
+	f.BoolVar(&o.debug, "debug", false, "log each step and message too")
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		o.help = true

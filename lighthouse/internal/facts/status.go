@@ -65,7 +65,7 @@ func historyStatus(all []quorum.HistoryEntry) []api.HistoryStatus {
 		e := all[i]
 		h := api.HistoryStatus{
 			AtMs: e.CreatedMs, QuorumID: e.QuorumID, Round: e.Round, Members: max(e.Size, len(e.Members)),
-			Joined: texts(e.Joined), Left: texts(e.Left), Reason: e.Reason,
+			Joined: Texts(e.Joined), Left: Texts(e.Left), Reason: e.Reason,
 		}
 		if e.Settlement.Settles() {
 			h.Settled = e.Settlement.String()
@@ -78,7 +78,8 @@ func historyStatus(all []quorum.HistoryEntry) []api.HistoryStatus {
 	return st
 }
 
-func texts(ids []quorum.ReplicaID) []string {
+// Texts are ids as the API and the wire have them.
+func Texts(ids []quorum.ReplicaID) []string {
 	all := make([]string, len(ids))
 	for i, id := range ids {
 		all[i] = string(id)

@@ -21,7 +21,7 @@ func Event(job string, t story.Told) api.Event {
 	if c == nil {
 		return e
 	}
-	e.Members, e.Before, e.Joined = c.Members, c.Before, texts(c.Joined)
+	e.Members, e.Before, e.Joined = c.Members, c.Before, Texts(c.Joined)
 	for _, gone := range c.Gone {
 		e.Gone = append(e.Gone, *causeOf(gone))
 	}
@@ -41,7 +41,7 @@ func causeOf(c quorum.Cause) *api.Cause {
 		return nil
 	}
 	return &api.Cause{
-		Kind: c.Kind.String(), Replica: string(c.Replica), Witnesses: texts(c.Witnesses), Evidence: c.Evidence, Reason: c.Reason,
+		Kind: c.Kind.String(), Replica: string(c.Replica), Witnesses: Texts(c.Witnesses), Evidence: c.Evidence, Reason: c.Reason,
 	}
 }
 

@@ -43,9 +43,9 @@ func (f *Feed) Led(job string, atMs int64, term uint64, server string) {
 }
 
 // Ask notes who asks for what, before it is done: see story.Story.Ask.
-func (f *Feed) Ask(job string, atMs, quorumID int64, kind story.Kind, id quorum.ReplicaID, o web.Order) {
+func (f *Feed) Ask(job string, atMs int64, kind story.Kind, id quorum.ReplicaID, o web.Order) {
 	f.tell(job, func(s *story.Story) {
-		s.Ask(atMs, quorumID, story.Asked{Kind: kind, Replica: id, By: o.By, From: o.From, Reason: o.Reason})
+		s.Ask(atMs, story.Asked{Kind: kind, Replica: id, By: o.By, From: o.From, Reason: o.Reason})
 	})
 }
 

@@ -23,7 +23,7 @@ func (s *Server) serveAction(act action, done int) http.HandlerFunc {
 		err := sameOrigin(r)
 		var id quorum.ReplicaID
 		if err == nil {
-			id, err = wire.CheckReplicaID(r.PathValue("replica"))
+			id, err = wire.CheckKnownID(r.PathValue("replica"))
 		}
 		if err == nil {
 			o := s.asker(r)
@@ -48,7 +48,7 @@ func (s *Server) apiAction(act action) http.HandlerFunc {
 		}
 		var id quorum.ReplicaID
 		if err == nil {
-			id, err = wire.CheckReplicaID(r.PathValue("replica"))
+			id, err = wire.CheckKnownID(r.PathValue("replica"))
 		}
 		if err == nil {
 			if err = act(r.Context(), r.PathValue("job"), id, o); errors.Is(err, quorum.ErrUnknown) {

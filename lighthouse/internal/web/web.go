@@ -61,6 +61,11 @@ type Order struct {
 	By, From, Reason string
 }
 
+// MarshalZerologObject implements zerolog.LogObjectMarshaler.
+func (o Order) MarshalZerologObject(e *zerolog.Event) {
+	e.Str("by", o.By).Str("from", o.From).Str("why", o.Reason)
+}
+
 // Actions is what an operator may do. Errors: quorum.ErrUnknown, quorum.ErrInvalid,
 // ErrConflict; those of gRPC, of a replica's manager and of the cluster.
 type Actions interface {

@@ -298,7 +298,7 @@ func (s *server) joined(ctx context.Context, reports []*pendingReport, q quorum.
 		s.deliver(reports, &q, nil)
 	case errors.Is(err, errUnanswered):
 		s.mute()
-		s.log.Info().Msg("ask withdrawn unanswered")
+		s.log.Debug().Msg("ask withdrawn unanswered")
 		s.deliver(reports, nil, errUnanswered)
 	case errors.Is(err, session.ErrWithdrawn):
 		// Whoever took his report back knows; the others wait on.

@@ -80,7 +80,7 @@ func TestNoSecretShows(t *testing.T) {
 	var trainers []*testkit.Program
 	for _, index := range []string{"0", "1"} {
 		trainers = append(trainers, testkit.Start(t, "trainer", env, trainer, "-lighthouse", addr, "-index", index,
-			"-replicas", "2", "-steps", "100000", "-step-time", "5ms", "-verbose"))
+			"-replicas", "2", "-steps", "100000", "-step-time", "5ms", "-debug"))
 	}
 	testkit.Eventually(t, "they train together", func() bool {
 		return strings.Contains(trainers[0].String(), "step 50:") && strings.Contains(trainers[1].String(), "step 50:")

@@ -20,6 +20,7 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/failpoint"
+	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/tensor"
@@ -88,7 +89,7 @@ func HealWorker(ctx context.Context, w spawn.Worker) error {
 	}
 	log := zerolog.Nop()
 	if os.Getenv("SKERRY_BENCH_LOG") != "" {
-		log = zerolog.New(os.Stderr).With().Timestamp().Int("replica", w.Rank).Logger()
+		log = logline.JSON(os.Stderr).With().Int("replica", w.Rank).Logger()
 	}
 	if t.args.DieSending > 0 {
 		ctx = failpoint.With(ctx, t.sends)

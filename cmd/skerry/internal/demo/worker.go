@@ -16,6 +16,7 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/python"
 	"github.com/skerry-ft/skerry/examples/digits"
+	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg"
@@ -105,8 +106,8 @@ func workerLog(dir, name string) (zerolog.Logger, func() error, error) {
 	if err != nil {
 		return zerolog.Nop(), nil, fmt.Errorf("open log: %w", err)
 	}
-	log := zerolog.New(f).With().Timestamp().Int("pid", os.Getpid()).Logger()
-	// Wall time is logged in seconds: this puts the lines of all logs in order.
+	log := logline.JSON(f).With().Int("pid", os.Getpid()).Logger()
+	// Lines of one millisecond, too, can be put in order.
 	log = log.Hook(zerolog.HookFunc(func(e *zerolog.Event, _ zerolog.Level, _ string) {
 		e.Int64("at_us", monotonicNow()/1000)
 	}))

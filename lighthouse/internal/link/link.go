@@ -1,7 +1,8 @@
-package lighthouse
+// Package link is a server's connection to the leader, while another server leads: for calls and
+// sessions that it passes on, and for HTTP requests.
+package link
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"sync"
@@ -13,9 +14,8 @@ import (
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )
 
-// link is this server's connection to the leader, while another server leads. It
-// is safe for concurrent use.
-type link struct {
+// Link is the connection to the leader. It is safe for concurrent use.
+type Link struct {
 	guard *guard.Guard
 
 	mu     sync.Mutex
@@ -24,17 +24,20 @@ type link struct {
 	closed bool
 }
 
-// errLinkClosed says that this server stops.
-var errLinkClosed = errors.New("this lighthouse stops")
+// errClosed says that this server stops.
+var errClosed = errors.New("this lighthouse stops")
 
-// to returns the connection to the leader at addr. One to another address is
+// New makes one that speaks as g does. It dials nothing.
+func New(g *guard.Guard) *Link { return &Link{guard: g} }
+
+// To returns the connection to the leader at addr. One to another address is
 // closed, which ends every call on it: that one no longer leads.
-func (l *link) to(addr string) (*grpc.ClientConn, error) {
+func (l *Link) To(addr string) (*grpc.ClientConn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.closed:
-		return nil, errLinkClosed
+		return nil, errClosed
 	case l.conn != nil && l.addr == addr:
 		return l.conn, nil
 	}
@@ -47,8 +50,8 @@ func (l *link) to(addr string) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// keep cuts the connection unless it goes to addr.
-func (l *link) keep(addr string) {
+// Keep cuts the connection unless it goes to addr.
+func (l *Link) Keep(addr string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.addr != addr {
@@ -56,9 +59,9 @@ func (l *link) keep(addr string) {
 	}
 }
 
-// broken cuts a connection on which a call failed, so that the next is made
+// Broken cuts a connection on which a call failed, so that the next is made
 // anew, without the old one's backoff.
-func (l *link) broken(conn *grpc.ClientConn) {
+func (l *Link) Broken(conn *grpc.ClientConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn == conn {
@@ -66,45 +69,27 @@ func (l *link) broken(conn *grpc.ClientConn) {
 	}
 }
 
-func (l *link) close() {
+// Close cuts the connection, and there is no other.
+func (l *Link) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 	l.cutLocked()
 }
 
-func (l *link) cutLocked() {
+func (l *Link) cutLocked() {
 	if l.conn != nil {
 		_ = l.conn.Close() // calls on it end, and are made again
 	}
 	l.conn, l.addr = nil, ""
 }
 
-// follow cuts the link when the leader changes, so that calls that hang at an
-// old one, which may be stopped, end at once. It ends with ctx.
-func (s *Server) follow(ctx context.Context) {
-	defer s.link.close()
-	for {
-		changed := s.cluster.Changed()
-		if addr, self, ok := s.cluster.Leader(); ok && self {
-			s.link.keep("")
-		} else if ok {
-			s.link.keep(addr)
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // httpTimeout bounds what a forwarded HTTP request waits for an answer's header.
 const httpTimeout = 30 * time.Second
 
-// newHTTPTransport carries forwarded HTTP requests. It keeps no connection: they
+// Transport carries forwarded HTTP requests. It keeps no connection: they
 // are few, and leaders change.
-func newHTTPTransport(g *guard.Guard) *http.Transport {
+func Transport(g *guard.Guard) *http.Transport {
 	t := &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: httpTimeout}
 	if g.TLS != nil {
 		t.DialTLSContext = g.TLS.DialContext(guard.Party{Role: guard.Lighthouse}, httpTimeout)

@@ -53,7 +53,7 @@ func TestStatusPageAndMetricsAnswer(t *testing.T) {
 		l := start(t, minReplicas(2))
 		_, q := form(t, l.Addr, "a", "b")
 		for path, want := range map[string][]string{
-			"/":             {"<!doctype html>", "status.json"},
+			"/":             {"<!doctype html>", "/assets/main.js"},
 			"/healthz":      {"ok"},
 			"/metrics":      {`skerry_lighthouse_quorums_formed_total{job="default"} 1`, "skerry_lighthouse_sessions 2", "skerry_lighthouse_build_info{", `skerry_lighthouse_standing{job="default"} 1`, `skerry_lighthouse_replicas{job="default",state="live"} 2`, `skerry_lighthouse_lost_total{job="default",reason="stream"} 0`, "skerry_lighthouse_raft_applied_index", `skerry_lighthouse_members{job="default"} 2`, "skerry_lighthouse_raft_applies_total", "skerry_lighthouse_decide_seconds_count", "go_goroutines"},
 			"/debug/pprof/": {"goroutine"},

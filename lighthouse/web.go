@@ -19,7 +19,6 @@ type (
 	Status        = api.Status
 	JobStatus     = api.JobStatus
 	ReplicaStatus = api.ReplicaStatus
-	HistoryStatus = api.HistoryStatus
 )
 
 // newWeb is the server's HTTP side.

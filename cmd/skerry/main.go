@@ -11,10 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/cmd/internal/buildinfo"
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/cmd/internal/lighthousecmd"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/demo"
-	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/train/spawn"
@@ -58,7 +59,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "skerry: interrupted")
 		return cli.StatusInterrupted
 	}
-	fmt.Fprintf(stderr, "skerry: %s\n", printable.Text(err.Error()))
+	cli.Say(stderr, "skerry", err)
 	return cli.StatusOf(err)
 }
 
@@ -66,12 +67,13 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:     "skerry",
 		Short:   "Fault-tolerant, resizable process groups for training",
-		Version: version(),
+		Version: buildinfo.Read().Text("skerry"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newReplicaCommands()...)
-	root.AddCommand(demo.Command(), newStatusCommand(), newWhyCommand(), newJobsCommand(), newJobCommand(), newBenchCommand(), newSimCommand(), newTraceCommand(), newTorchftManagerCommand(), newTorchftProxyCommand(), newStoreCommand(), newTokenCommand(), newVersionCommand())
+	root.AddCommand(demo.Command(), newStatusCommand(), newWhyCommand(), newEventsCommand(), newHistoryCommand(), newJobsCommand(), newJobCommand(), newBenchCommand(), newSimCommand(), newTraceCommand(), newTorchftManagerCommand(), newTorchftProxyCommand(), newStoreCommand(), newTokenCommand(), newVersionCommand(),
+		lighthousecmd.New(), lighthousecmd.NewMembers())
 	cli.Strict(root)
 	return root
 }

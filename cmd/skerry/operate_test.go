@@ -58,22 +58,22 @@ func TestOperatorsVerbs(t *testing.T) {
 		status int
 		want   string // part of what is said
 	}{
-		{"status", 0, "job digits: step 0, no quorum yet"},
+		{"status", 0, "job digits: waiting, step 0, no quorum yet"},
 		{"jobs", 0, "digits"},
 		{"job config digits", 0, "server's: min-replicas=1"},
 		{"job config digits --min-replicas 2 --stuck-after 2m --evict-stuck", 0, "own: min-replicas=2"},
-		{"job config digits --min-replicas 3 --max-replicas 2", 1, "MaxReplicas = 2, want 0 or at least MinReplicas (3)"},
-		{"job config digits --grace 1ns", 1, "--grace = 1ns, want whole milliseconds"},
-		{"job config nobody", 1, `no job is called "nobody"`},
+		{"job config digits --min-replicas 3 --max-replicas 2", 2, "--max-replicas = 2, want 0 or at least --min-replicas (3)"},
+		{"job config digits --grace 1ns", 2, "--grace = 1ns, want whole milliseconds"},
+		{"job config nobody", 4, `no job is called "nobody"; there are: digits`},
 		{"job config digits --reset", 0, "server's: min-replicas=1"},
 		{"job delete digits", 1, "the job has replicas"},
 		{"why", 0, "has had no quorum yet"},
 		{"why a", 0, "replica a:00000000-0000-0000-0000-000000000001 of job digits is heard"},
-		{"why b", 1, `no replica "b" is known`},
-		{"drain b --job digits", 1, `no replica "b" is there in job digits`},
-		{"kill a --job digits", 1, "no manager address is known"},
+		{"why b", 4, `no replica "b" is known`},
+		{"drain b --job digits", 4, `no replica "b" is there in job digits; there are: a:00000000`},
+		{"kill a --job digits", 4, "no manager address is known"},
 		{"drain a --job digits", 0, "a:00000000-0000-0000-0000-000000000001 draining"},
-		{"evict a --job digits --reason test", 0, "a:00000000-0000-0000-0000-000000000001 evicted"},
+		{"evict a:0000 --job digits --reason test -o json", 0, `"replica_id": "a:00000000-0000-0000-0000-000000000001"`},
 	} {
 		status, stdout, stderr := skerry(append(strings.Fields(c.args), "--lighthouse", list)...)
 		if said := stdout + stderr; status != c.status || !strings.Contains(said, c.want) {
@@ -94,7 +94,7 @@ func TestOperatorsVerbs(t *testing.T) {
 		t.Errorf("the replica was told %q", told)
 	}
 	status, _, stderr := skerry("jobs", "--lighthouse", dead)
-	if status != 1 || !strings.Contains(stderr, "lighthouse "+dead+" cannot be reached") || strings.Count(stderr, "\n") != 1 {
+	if status != 3 || !strings.Contains(stderr, "lighthouse "+dead+" cannot be reached") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("a dead lighthouse: status %d, %q; want one line", status, stderr)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/internal/sim"
 )
 
@@ -46,7 +47,7 @@ func newSimCommand() *cobra.Command {
 			"a little before the first that is known to show it. Mutants: " + strings.Join(mutantNames(), ", ") + ".\n" +
 			"With --cause one thing alone goes wrong, mostly for ever, and the others must go on; --cause all takes one\n" +
 			"after the other. Causes:\n" + causeList(),
-		Args: cli.NoArgs,
+		Args: cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.near = !cmd.Flags().Changed("from")
 			return runSim(cmd.Context(), cmd.OutOrStdout(), f)
@@ -72,6 +73,14 @@ func mutantNames() []string {
 	return all
 }
 
+func causeNames() []string {
+	var all []string
+	for _, c := range sim.Causes() {
+		all = append(all, c.Name)
+	}
+	return all
+}
+
 func causeList() string {
 	var b strings.Builder
 	for _, c := range sim.Causes() {
@@ -86,8 +95,12 @@ func causesOf(name string) []sim.Cause {
 }
 
 func runSim(ctx context.Context, out io.Writer, f simFlags) error {
-	if f.seeds < 1 || f.jobs < 1 || f.most < 1 {
-		return fmt.Errorf("--seeds = %d, --jobs = %d, --failures = %d, want at least 1 each", f.seeds, f.jobs, f.most)
+	l := problems.List{Prefix: "--"}
+	l.Want(f.seeds >= 1, "seeds", f.seeds, "at least 1")
+	l.Want(f.jobs >= 1, "jobs", f.jobs, "at least 1")
+	l.Want(f.most >= 1, "failures", f.most, "at least 1")
+	if err := l.Err(); err != nil {
+		return cli.Usage(err)
 	}
 	var mutants []sim.Mutant
 	for _, m := range sim.Mutants() {
@@ -96,11 +109,11 @@ func runSim(ctx context.Context, out io.Writer, f simFlags) error {
 		}
 	}
 	if f.mutant != "" && len(mutants) == 0 {
-		return fmt.Errorf("--mutant = %q, want all or one of %s", f.mutant, strings.Join(mutantNames(), ", "))
+		return cli.Usagef("--mutant = %q, want all or one of %s", f.mutant, strings.Join(mutantNames(), ", "))
 	}
 	causes := causesOf(f.cause)
 	if f.cause != "" && (len(causes) == 0 || len(mutants) > 0) {
-		return fmt.Errorf("--cause = %q, want all or one of the causes, and no --mutant", f.cause)
+		return cli.Usagef("--cause = %q, want all or one of %s, and no --mutant", f.cause, strings.Join(causeNames(), ", "))
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(simGC))
 	switch {

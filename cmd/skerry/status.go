@@ -1,126 +1,96 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"net/url"
-	"strings"
+	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
-	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/cmd/internal/connect"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/watch"
 	"github.com/skerry-ft/skerry/internal/printable"
-	"github.com/skerry-ft/skerry/lighthouse"
-)
-
-const (
-	// envLighthouse names the lighthouse when no flag does.
-	envLighthouse = "SKERRY_LIGHTHOUSE"
-	// maxReason bounds what is read of an answer that is no status.
-	maxReason = 1 << 10
-	// maxStatusBytes bounds what a lighthouse may answer.
-	maxStatusBytes = 64 << 20
-	// statusTimeout bounds the whole question.
-	statusTimeout = 5 * time.Second
-	// tlsTimeout bounds a TLS connection, handshake included.
-	tlsTimeout = 5 * time.Second
+	"github.com/skerry-ft/skerry/lighthouse/api"
 )
 
 func newStatusCommand() *cobra.Command {
-	var l lighthouseFlags
-	var asJSON bool
+	var l connect.Flags
+	var out cli.Output
+	var wide, follow bool
+	var every time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what a lighthouse knows",
-		Args:  cli.NoArgs,
+		Args:  cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			st, body, err := l.status(cmd.Context())
+			if follow {
+				return watchStatus(cmd, &l, &out, every, wide)
+			}
+			st, body, err := l.Overview(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", printable.JSON(bytes.TrimSpace(body)))
-			} else {
-				err = printStatus(cmd.OutOrStdout(), st)
-			}
-			if err == nil && !st.Leads && st.Leader == "" {
-				err = cli.WithStatus(cli.StatusNoLeader, errNoLeader)
+			err = out.PrintJSON(cmd.OutOrStdout(), body, func(w io.Writer) error { return printStatus(w, st, wide) })
+			if err == nil && connect.Leaderless(st.Leads, st.Leader) {
+				err = connect.ErrNoLeader
 			}
 			return err
 		},
 	}
-	l.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the lighthouse's own JSON")
+	f := cmd.Flags()
+	f.BoolVar(&wide, "wide", false, "show ids whole")
+	f.BoolVarP(&follow, "watch", "w", false, "draw it in place, again and again, until q or Ctrl-C; in a pipe, a line for each change")
+	f.DurationVar(&every, "every", time.Second, "with --watch: how long to wait between two looks")
+	l.Add(cmd)
+	out.Add(cmd)
 	return cmd
 }
 
-var errNoLeader = errors.New("no lighthouse server leads; quorums that stand go on, and none changes until a majority of the servers is there")
+// leastEvery keeps a watch from keeping a lighthouse busy.
+const leastEvery = 100 * time.Millisecond
 
-// fetchStatus reads /status.json of the lighthouse at addr.
-func fetchStatus(ctx context.Context, g *guard.Guard, addr string) ([]byte, error) {
-	transport := &http.Transport{DisableKeepAlives: true} // it carries one request
-	scheme := "http"
-	if g.TLS != nil {
-		scheme = "https"
-		transport.DialTLSContext = g.TLS.DialContext(guard.Party{Role: guard.Lighthouse}, tlsTimeout)
+func watchStatus(cmd *cobra.Command, l *connect.Flags, out *cli.Output, every time.Duration, wide bool) error {
+	switch {
+	case out.JSON():
+		return cli.Usagef("--watch with --output json: want one of them; skerry events --follow --output json goes on, too")
+	case every < leastEvery:
+		return cli.Usagef("--every = %v, want %v at least", every, leastEvery)
 	}
-	base := addr
-	if !strings.Contains(base, "://") {
-		base = scheme + "://" + base
+	_, _, err := l.Overview(cmd.Context()) // what cannot work is said at once
+	if s := cli.StatusOf(err); err != nil && s != cli.StatusNoLeader {
+		return err
 	}
-	u, err := url.Parse(base)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("--lighthouse = %q, want host:port or a URL", addr)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.JoinPath("/status.json").String(), nil)
-	if err != nil {
-		return nil, fmt.Errorf("--lighthouse = %q, want host:port or a URL", addr)
-	}
-	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("lighthouse %s cannot be reached: %w", addr, networkCause(err))
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("lighthouse %s answers %s%s", addr, resp.Status, reason(resp.Body))
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatusBytes))
-	if err != nil {
-		return nil, fmt.Errorf("lighthouse %s broke off its answer: %w", addr, networkCause(err))
-	}
-	return body, nil
+	in, _ := cmd.InOrStdin().(*os.File) // else there are no keys
+	return watch.Run(cmd.Context(), watch.Config{
+		Ask: func(ctx context.Context) (api.Overview, error) {
+			st, _, err := l.Overview(ctx)
+			return st, err
+		},
+		Changes: func(ctx context.Context) ([]api.Event, error) {
+			events, err := l.Events(ctx, "", 0)
+			return changesOf(events), err
+		},
+		Every: every, Wide: wide, In: in, Out: cmd.OutOrStdout(),
+	})
 }
 
-// reason is what an answer that is no status says of why, behind ": ".
-func reason(body io.Reader) string {
-	text, _ := io.ReadAll(io.LimitReader(body, maxReason)) // what came of it is said
-	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	if line == "" {
-		return ""
+// shownID is a replica's id as far as it is shown.
+func shownID(id string, wide bool) string {
+	if !wide {
+		id = connect.Short(id)
 	}
-	return ": " + line
+	return printable.Line(id)
 }
 
-// networkCause takes off what repeats the address and the URL.
-func networkCause(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err
-	}
-	if e, ok := errors.AsType[*net.OpError](err); ok {
-		err = e.Err
-	}
-	return err
-}
+// span shows milliseconds as people say them.
+func span[T int64 | uint32](ms T) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-func printStatus(w io.Writer, s lighthouse.Status) error {
+func printStatus(w io.Writer, s api.Overview, wide bool) error {
 	role := "knows no leader"
 	switch {
 	case s.Leads:
@@ -129,7 +99,7 @@ func printStatus(w io.Writer, s lighthouse.Status) error {
 		role = fmt.Sprintf("leads in term %d (the server that was asked follows)", s.Term)
 	}
 	fmt.Fprintf(w, "lighthouse %s %s, up %v, %s, cluster %s\n",
-		printable.Line(s.Addr), role, time.Duration(s.UptimeMs)*time.Millisecond, cli.Plural(s.Sessions, "session"), printable.Line(s.Cluster))
+		printable.Line(s.Addr), role, span(s.UptimeMs), cli.Plural(s.Sessions, "session"), printable.Line(s.Cluster))
 	if s.OpenJoins {
 		fmt.Fprintln(w, "joins are open: they need no token (--open-joins)")
 	}
@@ -140,47 +110,72 @@ func printStatus(w io.Writer, s lighthouse.Status) error {
 		fmt.Fprintln(w, "no jobs")
 	}
 	for _, j := range s.Jobs {
-		printJob(w, j)
+		printJob(w, j, wide)
 	}
 	return nil
 }
 
-func printJob(w io.Writer, j lighthouse.JobStatus) {
-	fmt.Fprintf(w, "\njob %s: step %d, ", printable.Line(j.Job), j.MaxStep)
+func printJob(w io.Writer, j api.Job, wide bool) {
+	told := func(text string) string {
+		if !wide {
+			text = connect.Named(text)
+		}
+		return printable.Line(text)
+	}
+	fmt.Fprintf(w, "\njob %s: ", printable.Line(j.Job))
+	if j.State != "" {
+		fmt.Fprintf(w, "%s, ", printable.Line(j.State))
+	}
+	fmt.Fprintf(w, "step %d, ", j.MaxStep)
+	if j.StepRate > 0 {
+		fmt.Fprintf(w, "%.1f steps/s, ", j.StepRate)
+	}
+	if j.Goodput > 0 {
+		fmt.Fprintf(w, "goodput %.1f %%, ", 100*j.Goodput)
+	}
 	switch {
 	case j.QuorumID == 0:
 		fmt.Fprint(w, "no quorum yet")
 	case j.Stands:
-		fmt.Fprintf(w, "quorum %d round %d stands, %s, %s", j.QuorumID, j.Round,
+		fmt.Fprintf(w, "quorum %s round %d stands, %s, %s", watch.Quorum(j, wide), j.Round,
 			cli.Plural(j.Members, "member"), cli.Plural(j.Participants, "participant"))
 	default:
-		fmt.Fprintf(w, "quorum %d fell: %s", j.QuorumID, printable.Line(j.FellBy))
+		fmt.Fprintf(w, "quorum %s fell: %s", watch.Quorum(j, wide), told(j.FellBy))
 	}
 	fmt.Fprintln(w)
 	if !j.Stands || j.Wanted != "" {
-		fmt.Fprintf(w, "next: %s\n", printable.Line(j.Reason))
+		fmt.Fprintf(w, "next: %s\n", told(j.Reason))
 	}
 	if j.Wanted != "" {
-		fmt.Fprintf(w, "change wanted: %s\n", printable.Line(j.Wanted))
+		fmt.Fprintf(w, "change wanted: %s\n", told(j.Wanted))
 	}
+	timed := slices.ContainsFunc(j.Replicas, func(r api.Replica) bool { return r.StepMs > 0 })
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "REPLICA\tSTATE\tPART\tSTEP\tPHASE\tSILENT\tWHY")
+	head := "REPLICA\tSTATE\tPART\tSTEP\tPHASE\tSILENT\tWHY"
+	if timed {
+		head = "REPLICA\tSTATE\tPART\tSTEP\tOWN TIME\tWAITS\tPHASE\tSILENT\tWHY"
+	}
+	fmt.Fprintln(t, head)
 	for _, r := range j.Replicas {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%v\t%s\n", printable.Line(r.ReplicaID), printable.Line(r.State), partOf(r, j.QuorumID), r.Step,
-			printable.Line(r.Phase), time.Duration(r.SilenceMs)*time.Millisecond, printable.Line(r.Why))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t", shownID(r.ReplicaID, wide), printable.Line(r.State),
+			partOf(r.Member, r.Participant, r.Heals && r.StepQuorum != j.QuorumID), r.Step)
+		if timed {
+			fmt.Fprintf(t, "%s\t%s\t", took(r.StepMs), took(r.WaitMs))
+		}
+		fmt.Fprintf(t, "%s\t%v\t%s\n", printable.Line(r.Phase), span(r.SilenceMs), told(r.Why))
 	}
 	_ = t.Flush() // as any other write to w
 }
 
-// partOf is how a replica takes part in the last quorum. A member that was
-// behind heals until it has committed a step in that quorum.
-func partOf(r lighthouse.ReplicaStatus, quorumID int64) string {
+// partOf is how a replica takes part in the last quorum. A member that was behind heals
+// until it has committed a step in that quorum.
+func partOf(member, participant, heals bool) string {
 	switch {
-	case r.Heals && r.StepQuorum != quorumID:
+	case heals:
 		return "heals"
-	case r.Participant:
+	case participant:
 		return "participant"
-	case r.Member:
+	case member:
 		return "spare"
 	}
 	return "-"

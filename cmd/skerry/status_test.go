@@ -12,14 +12,19 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/testkit"
-	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/pg/trace"
 )
 
 func serveStatus(t *testing.T, status int, body string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/status.json" {
+		switch r.URL.Path {
+		case "/status.json":
+		case "/api/v1/status": // a build of before the API has none
+			http.NotFound(w, r)
+			return
+		default:
 			t.Errorf("asked for %s", r.URL.Path)
 		}
 		w.WriteHeader(status)
@@ -31,13 +36,13 @@ func serveStatus(t *testing.T, status int, body string) string {
 
 func TestStatusTable(t *testing.T) {
 	t.Parallel()
-	body, err := json.Marshal(lighthouse.Status{
+	body, err := json.Marshal(api.Status{
 		Addr: "127.0.0.1:29510", Leads: true, Term: 2, UptimeMs: 61_500, Sessions: 2, Cluster: "c1",
-		Jobs: []lighthouse.JobStatus{
+		Jobs: []api.JobStatus{
 			{
 				Job: "default", QuorumID: 17, Round: 1, Stands: true, Members: 3, Participants: 1, MaxStep: 40,
 				Reason: "the quorum stands", Wanted: "b joined",
-				Replicas: []lighthouse.ReplicaStatus{
+				Replicas: []api.ReplicaStatus{
 					{ReplicaID: "a:1", State: "live", Member: true, Participant: true, Step: 40, Phase: "training", SilenceMs: 80},
 					{ReplicaID: "c", State: "live", Member: true, Participant: true, Heals: true, Step: 40, StepQuorum: 17, Phase: "training"},
 					{ReplicaID: "b:\x1b[2J", State: "suspect", Member: true, Heals: true, Step: 3, Phase: "healing", SilenceMs: 600, Why: "stream broke"},
@@ -77,7 +82,7 @@ REPLICA  STATE  PART  STEP  PHASE  SILENT  WHY
 	if status != 0 || stdout != want {
 		t.Errorf("status %d %q\n%s\nwant\n%s", status, stderr, stdout, want)
 	}
-	if status, stdout, _ := skerry("status", "--json", "--lighthouse", "http://"+addr); status != 0 || strings.TrimSpace(stdout) != string(body) {
+	if status, stdout, _ := skerry("status", "-o", "json", "--lighthouse", "http://"+addr); status != 0 || strings.TrimSpace(stdout) != string(body) {
 		t.Errorf("--json: %d %q, want the body as it is", status, stdout)
 	}
 }
@@ -115,9 +120,9 @@ func TestStatusAsksWhoKnows(t *testing.T) {
 func TestStatusErrors(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ addr, want string }{
-		{"127.0.0.1:1", "skerry: lighthouse 127.0.0.1:1 cannot be reached: connect: connection refused\n"},
-		{"", "skerry: --lighthouse = \"\", want host:port or a URL\n"},
-		{"ftp://x", "skerry: --lighthouse = \"ftp://x\", want host:port or a URL\n"},
+		{"127.0.0.1:1", "skerry: lighthouse 127.0.0.1:1 cannot be reached: connection refused; start one with skerry lighthouse, or name another by --lighthouse\n"},
+		{"", "skerry: --lighthouse = \"\", want host:port or a URL, as 127.0.0.1:29510\n"},
+		{"ftp://x", "skerry: --lighthouse = \"ftp://x\", want host:port or a URL, as 127.0.0.1:29510\n"},
 	}
 	for _, c := range cases {
 		if status, stdout, stderr := skerry("status", "--lighthouse", c.addr); status == 0 || stdout != "" || stderr != c.want {
@@ -125,7 +130,7 @@ func TestStatusErrors(t *testing.T) {
 		}
 	}
 	addr := serveStatus(t, http.StatusBadRequest, "this port speaks TLS: use https://\n<html>")
-	if status, _, stderr := skerry("status", "--lighthouse", addr); status == 0 || !strings.HasSuffix(stderr, "answers 400 Bad Request: this port speaks TLS: use https://\n") {
+	if status, _, stderr := skerry("status", "--lighthouse", addr); status == 0 || !strings.Contains(stderr, "this port speaks TLS: give --tls-ca") {
 		t.Errorf("status %d %q", status, stderr)
 	}
 	addr = serveStatus(t, http.StatusTeapot, "")
@@ -142,12 +147,12 @@ func TestStatusErrors(t *testing.T) {
 func TestHostileTextIsShownHarmlessly(t *testing.T) {
 	t.Parallel()
 	const h = testkit.HostileText
-	body, err := json.Marshal(lighthouse.Status{
+	body, err := json.Marshal(api.Status{
 		Addr: h, Cluster: h,
-		Jobs: []lighthouse.JobStatus{{
+		Jobs: []api.JobStatus{{
 			Job: h, QuorumID: 17, FellBy: h, Formed: h, Reason: h, Wanted: h,
-			History:  []lighthouse.HistoryStatus{{QuorumID: 1, Reason: h, Settled: h, Accusations: []string{h}}},
-			Replicas: []lighthouse.ReplicaStatus{{ReplicaID: h, State: h, Phase: h, Why: h, Member: true}},
+			History:  []api.HistoryStatus{{QuorumID: 1, Reason: h, Settled: h, Accusations: []string{h}}},
+			Replicas: []api.ReplicaStatus{{ReplicaID: h, State: h, Phase: h, Why: h, Member: true}},
 		}},
 	})
 	if err != nil {
@@ -155,7 +160,7 @@ func TestHostileTextIsShownHarmlessly(t *testing.T) {
 	}
 	addr := serveStatus(t, http.StatusOK, string(body))
 	for _, args := range [][]string{
-		{"status"}, {"status", "--json"}, {"why"}, {"why", h}, {"why", "--job", h}, {"why", h + "x"}, {"why", "--job", h + "x"},
+		{"status"}, {"status", "-o", "json"}, {"why", "-o", "json"}, {"why"}, {"why", h}, {"why", "--job", h}, {"why", h + "x"}, {"why", "--job", h + "x"},
 	} {
 		_, stdout, stderr := skerry(append(args, "--lighthouse", addr)...)
 		if !strings.Contains(stdout+stderr, "all is well") {
@@ -178,12 +183,49 @@ func TestHostileTextIsShownHarmlessly(t *testing.T) {
 	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"trace", file}, {"trace", "--json", file}, {"trace", file, filepath.Join(filepath.Dir(file), h)}} {
+	for _, args := range [][]string{{"trace", file}, {"trace", "-o", "json", file}, {"trace", file, filepath.Join(filepath.Dir(file), h)}} {
 		_, stdout, stderr := skerry(args...)
 		if !strings.Contains(stdout, "all is well") {
 			t.Errorf("%q printed %q %q, without what the dump says", args, stdout, stderr)
 		}
 		testkit.Harmless(t, stdout)
 		testkit.Harmless(t, strings.ReplaceAll(stderr, "\nskerry: all", "")) // the name of a file on the command line
+	}
+}
+
+// TestStatusOfTheAPI: how a job is, its rates and its replicas' times are told as the
+// lighthouse tells them, with names for ids, and ids whole where that is asked for.
+func TestStatusOfTheAPI(t *testing.T) {
+	t.Parallel()
+	const id, other = "replica-0:550e8400-e29b-41d4-a716-446655440000", "replica-1:650e8400-e29b-41d4-a716-446655440000"
+	body, err := json.Marshal(api.Overview{
+		Head: api.Head{Addr: "a:1", Leads: true, Leader: "a:1", Term: 2},
+		Jobs: []api.Job{{
+			JobFacts: api.JobFacts{Job: "digits", State: "reforming", QuorumID: 1795, Ordinal: 59, FellBy: id + " died", Reason: "waiting for " + other, StepRate: 19.61, Goodput: 0.9754, MaxStep: 661},
+			Replicas: []api.Replica{{ReplicaID: id, State: "lost", Why: "accused by " + other, StepMs: 31.8, WaitMs: 0.97, Step: 661}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/status" {
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+		_, _ = w.Write(body) // a test that fails sees it
+	}))
+	t.Cleanup(s.Close)
+	for args, want := range map[string][]string{
+		"": {"job digits: reforming, step 661, 19.6 steps/s, goodput 97.5 %, quorum #59 fell: replica-0 died\n", "next: waiting for replica-1\n",
+			"replica-0:550e8400  lost", "32 ms     1.0 ms", "accused by replica-1\n"},
+		"--wide":  {"quorum 1795 fell: " + id + " died\n", id + "  lost", "accused by " + other + "\n"},
+		"-o json": {string(body)},
+	} {
+		status, stdout, stderr := skerry(append([]string{"status", "--lighthouse", s.URL}, strings.Fields(args)...)...)
+		for _, text := range want {
+			if status != 0 || !strings.Contains(stdout, text) {
+				t.Errorf("%s: status %d %q, no %q in\n%s", args, status, stderr, text, stdout)
+			}
+		}
 	}
 }

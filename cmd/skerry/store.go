@@ -1,15 +1,18 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logline"
+	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/store"
 	"github.com/skerry-ft/skerry/store/certs"
 )
@@ -28,8 +31,11 @@ serve: pass them TCPStore(host, port, is_master=False), or set TORCHELASTIC_USE_
 
 With certificates (--tls-ca, --tls-cert, --tls-key, of role replica) it speaks TLS and takes replicas alone, by their
 certificates. PyTorch's clients speak none: for them leave certificates out, or say --tls-data=false.`,
-		Args: cli.NoArgs,
+		Args: cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := cli.Address(cmd, "listen"); err != nil {
+				return err
+			}
 			if err := guarded.FromEnv(); err != nil {
 				return err
 			}
@@ -38,10 +44,15 @@ certificates. PyTorch's clients speak none: for them leave certificates out, or 
 			if cfg.TLS, err = certs.FromOptions(guarded, job); err != nil {
 				return err
 			}
+			reached, err := netaddr.Reached(cmd.Context(), cfg.Listen)
+			if err != nil || reached && !cfg.Open && cfg.TLS == nil {
+				return cli.Usage(errors.Join(err, fmt.Errorf("--listen = %q is reached by other hosts, and nothing guards it: want a loopback address, "+
+					"or --tls-ca, --tls-cert and --tls-key, or --open, which lets whoever comes read and change every key", cfg.Listen)))
+			}
 			cfg.Log = logline.JSON(cmd.ErrOrStderr()).Level(zerolog.InfoLevel)
 			s, err := store.NewServer(cfg)
 			if err != nil {
-				return err
+				return cli.Flagged(err, map[string]string{"Listen": "--listen"})
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), s.Addr())
 			return s.Run(cmd.Context())
@@ -50,8 +61,10 @@ certificates. PyTorch's clients speak none: for them leave certificates out, or 
 	f := cmd.Flags()
 	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:29500", "address for clients, host:port")
 	f.StringVar(&job, "job", "", "refuse replicas whose certificates are bound to another job; empty: none")
-	guardflags.AddTLS(f, &guarded)
-	guardflags.AddData(f, &guarded)
-	guardflags.AddOpen(f, &guarded.Open)
+	cli.Group(f, cli.Connection, func(f *pflag.FlagSet) {
+		guardflags.AddTLS(f, &guarded)
+		guardflags.AddData(f, &guarded)
+		guardflags.AddOpen(f, &guarded.Open)
+	})
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
@@ -22,13 +23,16 @@ job are given as SKERRY_TOKEN_FILE in place of the operators' token. With it the
 the lighthouse refuses it for other jobs, and to drain, evict, kill and configure. It is derived from the operators'
 token and the job's name, so it needs no lighthouse, prints the same each time, and is changed with the operators' token.`,
 		Example: "  (umask 077; skerry token --job vision --token-file /etc/skerry/token > /etc/skerry/vision.token)",
-		Args:    cli.NoArgs,
+		Args:    cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			name, err := wire.CheckJob(job)
 			if err != nil {
-				return fmt.Errorf("--job: %w", err)
+				return cli.Usagef("--%w", err)
 			}
 			if err := o.FromEnv(); err != nil {
+				return err
+			}
+			if err := guardflags.Check(&o); err != nil {
 				return err
 			}
 			g, err := guard.Open(guard.Options{TokenFile: o.TokenFile, Token: o.Token}) // certificates are not needed
@@ -36,7 +40,7 @@ token and the job's name, so it needs no lighthouse, prints the same each time, 
 				return err
 			}
 			if g.Token.IsZero() {
-				return fmt.Errorf("no operators' token: name its file by --token-file (%s), or set %s", guard.EnvTokenFile, guard.EnvToken)
+				return cli.Usagef("no operators' token: name its file by --token-file (%s), or set %s", guard.EnvTokenFile, guard.EnvToken)
 			}
 			tokens, err := g.Token.JoinTokens(name)
 			if err != nil {

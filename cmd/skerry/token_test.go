@@ -42,8 +42,8 @@ func TestTokenCommand(t *testing.T) {
 		"a long job": {[]string{"--token-file", operators, "--job", strings.Repeat("j", 129)}, "want at most 128 letters"},
 	} {
 		errs.Reset()
-		if code := run(append([]string{"token"}, tc.args...), &out, &errs); code != 1 || !strings.Contains(errs.String(), tc.want) {
-			t.Errorf("%s: status %d, %q; want 1 and %q", name, code, &errs, tc.want)
+		if code := run(append([]string{"token"}, tc.args...), &out, &errs); code == 0 || !strings.Contains(errs.String(), tc.want) {
+			t.Errorf("%s: status %d, %q; want a failure and %q", name, code, &errs, tc.want)
 		}
 	}
 }

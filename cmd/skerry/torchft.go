@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logline"
@@ -43,10 +44,13 @@ skerry_torchft.py, has it start this program instead:
 
 A program that starts it by itself reads its address from the first line of standard output. It beats for the
 replica while a rank is connected, and not for ranks that have died.`,
-		Args: cli.NoArgs,
+		Args: cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithCancelCause(cmd.Context())
 			defer cancel(nil)
+			if err := needLighthouse(cmd, "replica-id", "store"); err != nil {
+				return err
+			}
 			var err error
 			if cfg.Lighthouse, cfg.Dial, err = reach(cfg.Lighthouse, &cfg.Job, &guarded); err != nil {
 				return err
@@ -56,7 +60,7 @@ replica while a rank is connected, and not for ranks that have died.`,
 			cfg.Log = logline.JSON(cmd.ErrOrStderr())
 			s, err := torchft.New(cfg)
 			if err != nil {
-				return err
+				return flaggedTorchft(err)
 			}
 			ctx, stop := ends.watch(ctx, cmd.InOrStdin(), cfg.Log)
 			defer stop()
@@ -70,7 +74,7 @@ replica while a rank is connected, and not for ranks that have died.`,
 	guardflags.AddOpen(f, &guarded.Open)
 	f.StringVar(&cfg.ReplicaID, "replica-id", "", "the replica's id, name:uuid, new at each start")
 	f.StringVar(&cfg.Job, "job", "", "the job; empty: the default one, or what the id begins with")
-	f.StringSliceVar(&cfg.Lighthouse, "lighthouse", nil, "addresses of lighthouse servers, host:port,… ("+envLighthouse+")")
+	f.StringSliceVar(&cfg.Lighthouse, "lighthouse", nil, "addresses of lighthouse servers, host:port,… ("+connect.EnvLighthouse+")")
 	f.StringVar(&cfg.StoreAddress, "store", "", "the replica's own store, host:port")
 	f.IntVar(&cfg.GroupWorldSize, "group-world-size", 1, "ranks of the replica")
 	f.StringVar(&cfg.Listen, "listen", torchft.DefaultListen, "address for the ranks, host:port")
@@ -80,12 +84,33 @@ replica while a rank is connected, and not for ranks that have died.`,
 	return cmd
 }
 
+// needLighthouse wants flags, and lighthouse servers, which have no default here: the
+// address where one listens is the proxy's own.
+func needLighthouse(cmd *cobra.Command, names ...string) error {
+	if os.Getenv(connect.EnvLighthouse) == "" {
+		names = append(names, "lighthouse")
+	}
+	return cli.Need(cmd, names...)
+}
+
+// flaggedTorchft names flags in an error about a configuration.
+func flaggedTorchft(err error) error {
+	told := cli.Flagged(err, map[string]string{
+		"ReplicaID": "--replica-id", "Job": "--job", "Lighthouse": "--lighthouse", "StoreAddress": "--store", "Listen": "--listen",
+		"GroupWorldSize": "--group-world-size", "Advertise": "--advertise", "BeatInterval": "--beat-interval",
+	})
+	if err == nil || told.Error() == err.Error() {
+		return err
+	}
+	return told
+}
+
 // newTorchftShimCommand prints the shim.
 func newTorchftShimCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "shim",
 		Short: "Print skerry_torchft.py, which has a job of torchft's start this manager",
-		Args:  cli.NoArgs,
+		Args:  cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := cmd.OutOrStdout().Write(torchft.Shim)
 			return err
@@ -97,7 +122,7 @@ func newTorchftShimCommand() *cobra.Command {
 // environment name, with this process's certificate and token. It completes guarded,
 // and job by that of a join token.
 func reach(named []string, job *string, guarded *guard.Options) ([]string, []grpc.DialOption, error) {
-	if all := os.Getenv(envLighthouse); len(named) == 0 && all != "" {
+	if all := os.Getenv(connect.EnvLighthouse); len(named) == 0 && all != "" {
 		named = strings.Split(all, ",")
 	}
 	g, err := guardflags.Open(guarded)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/cmd/internal/guardflags"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logline"
@@ -38,15 +39,18 @@ there ends the whole job. With a proxy on each host nothing in the job changes:
 A call waits here, until its caller's deadline, while servers die, hang and elect another leader. The proxy speaks
 to the servers over TLS and with the token, if it is given them; torchft's managers know neither, so it listens on
 loopback. It keeps no state, votes on nothing, and takes the socket that systemd passes it.`,
-		Args: cli.NoArgs,
+		Args: cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(needLighthouse(cmd), cli.Address(cmd, "bind")); err != nil {
+				return cli.Usage(err)
+			}
 			var err error
 			if cfg.Lighthouse, cfg.Dial, err = reach(cfg.Lighthouse, &cfg.Job, &guarded); err != nil {
 				return err
 			}
 			cfg.Log = logline.JSON(cmd.ErrOrStderr())
 			if err := cfg.Validate(); err != nil {
-				return err
+				return flaggedTorchft(err)
 			}
 			if cfg.Listener, err = proxyListener(listen, guarded.Open); err != nil {
 				return err
@@ -63,7 +67,7 @@ loopback. It keeps no state, votes on nothing, and takes the socket that systemd
 	}
 	f := cmd.Flags()
 	guardflags.Add(f, &guarded)
-	f.StringSliceVar(&cfg.Lighthouse, "lighthouse", nil, "addresses of lighthouse servers, host:port,… ("+envLighthouse+")")
+	f.StringSliceVar(&cfg.Lighthouse, "lighthouse", nil, "addresses of lighthouse servers, host:port,… ("+connect.EnvLighthouse+")")
 	f.StringVar(&listen, "bind", torchft.DefaultProxyListen, "address for the job's managers, host:port")
 	guardflags.AddOpen(f, &guarded.Open)
 	f.StringVar(&cfg.Job, "job", "", "the job; empty: the default one, or what the replicas' ids begin with")
@@ -81,7 +85,7 @@ func proxyListener(addr string, open bool) (net.Listener, error) {
 		return nil, fmt.Errorf("listen for the job's managers: %w", err)
 	}
 	if !open && !guard.IsLoopback(listener.Addr()) {
-		err := fmt.Errorf("--bind = %s, want a loopback address, or --open: whoever reaches it speaks to the lighthouse as this proxy", listener.Addr())
+		err := cli.Usagef("--bind = %s, want a loopback address, or --open: whoever reaches it speaks to the lighthouse as this proxy", listener.Addr())
 		return nil, errors.Join(err, listener.Close())
 	}
 	return listener, nil

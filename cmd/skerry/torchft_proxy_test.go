@@ -78,7 +78,7 @@ func TestTorchftProxyKeepsToLoopback(t *testing.T) {
 	if status, _, stderr := skerry(args...); status == 0 || !strings.Contains(stderr, "--open") {
 		t.Errorf("--bind 0.0.0.0: %d %q", status, stderr)
 	}
-	if status, _, stderr := skerry("torchft-proxy", "--bind", "127.0.0.1:0"); status == 0 || !strings.Contains(stderr, "number of Lighthouse = 0") {
+	if status, _, stderr := skerry("torchft-proxy", "--bind", "127.0.0.1:0"); status == 0 || !strings.Contains(stderr, "--lighthouse is missing") {
 		t.Errorf("no servers: %d %q", status, stderr)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -132,7 +132,7 @@ func TestTorchftManagerNeedsAnId(t *testing.T) {
 	cmd.SetArgs(nil)
 	cmd.SetOut(io.Discard)
 	cmd.SetErr(io.Discard)
-	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "ReplicaID") {
-		t.Errorf("got %v, want an error about ReplicaID", err)
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "--replica-id is missing") {
+		t.Errorf("got %v, want an error about --replica-id", err)
 	}
 }

@@ -70,8 +70,9 @@ var mayImport = map[string][]string{
 	"lighthouse/internal/killer":  {"quorum", "internal/guard", "internal/wire/..."},
 	"lighthouse/internal/link":    {"lighthouse/cluster", "internal/guard"},
 	"lighthouse/internal/live":    {"lighthouse/api"},
+	"lighthouse/internal/page":    {},
 	"lighthouse/internal/openapi": {},
-	"lighthouse/internal/web":     {"quorum", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/openapi", "internal/wire/...", "internal/guard", "internal/perhost"},
+	"lighthouse/internal/web":     {"quorum", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/openapi", "lighthouse/internal/page", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"lighthouse/internal/facts":   {"quorum", "quorum/story", "lighthouse/api", "internal/wire/..."},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
@@ -140,9 +141,11 @@ var mayImport = map[string][]string{
 	"internal/sim/raft":     {},
 	"internal/paralleltest": {},
 
-	"cmd/internal":   {"internal/guard"},
-	"cmd/libskerry":  {"internal/capi", "pg/tcp"},
-	"cmd/lighthouse": {"lighthouse/...", "cmd/internal/...", "internal/guard", "internal/printable"},
+	"cmd/internal":               {"internal/guard", "internal/printable"},
+	"cmd/internal/connect":       {"quorum", "lighthouse/...", "cmd/internal/...", "internal/guard", "internal/wire/..."},
+	"cmd/internal/lighthousecmd": {"lighthouse/...", "cmd/internal/...", "internal/guard", "internal/printable"},
+	"cmd/libskerry":              {"internal/capi", "pg/tcp"},
+	"cmd/lighthouse":             {"cmd/internal/..."},
 	"cmd/skerry": {
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",

@@ -252,11 +252,11 @@ func (c *check) job(field, name string) string {
 		return DefaultJob
 	}
 	if len(name) > MaxJobBytes {
-		c.bad(field, name, "at most %d bytes, not %d", MaxJobBytes, len(name))
+		c.bad(field, name, "at most %d letters, digits, '.', '_' or '-', not %d bytes", MaxJobBytes, len(name))
 		return ""
 	}
 	if strings.IndexFunc(name, func(r rune) bool { return !isJobRune(r) }) >= 0 {
-		c.bad(field, name, "letters, digits, '.', '_' or '-'")
+		c.bad(field, name, "at most %d letters, digits, '.', '_' or '-'", MaxJobBytes)
 		return ""
 	}
 	return name

@@ -325,9 +325,12 @@ func TestJobs(t *testing.T) {
 			t.Errorf("CheckJob(%q) = %q, %v; want %q", name, got, err, want)
 		}
 	}
-	for _, name := range []string{"a/b", "a b", "é", strings.Repeat("x", MaxJobBytes+1)} {
-		if got, err := CheckJob(name); err == nil {
-			t.Errorf("CheckJob(%q) = %q, want an error", name, got)
+	for name, want := range map[string]string{
+		"a/b": "letters", "a b": "letters", "é": "letters", " ": `job = " "`, "\u202e": `job = "\u202e"`,
+		strings.Repeat("x", MaxJobBytes+1): "not 129 bytes", strings.Repeat("é", 1<<19): "not 1048576 bytes",
+	} {
+		if got, err := CheckJob(name); err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 500 {
+			t.Errorf("CheckJob(%.40q) = %.40q, %v; want an error with %s", name, got, err, want)
 		}
 	}
 	if job, ok := JobPrefix("digits/replica_0:1"); !ok || job != "digits" {

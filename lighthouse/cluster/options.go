@@ -117,10 +117,12 @@ func (o Options) Validate(dataDir string) error {
 	}
 	var l problems.List
 	want := l.Want
-	want(dataDir != "", "DataDir", "", "a folder: one of several servers must keep what it promised")
 	odd := []int{0, 1, 3, wire.MaxVoters}
-	want(slices.Contains(odd, o.Expect), "Cluster.Expect", o.Expect, "1, 3 or 5; 0 for a server that joins")
-	want(slices.Contains(odd, o.Voters), "Cluster.Voters", o.Voters, "1, 3 or 5")
+	founds := slices.Contains(odd, o.Expect)
+	want(founds, "Cluster.Expect", o.Expect, "1, 3 or 5; 0 for a server that joins")
+	// What follows from a wrong number of founders is no problem of its own.
+	want(!founds || dataDir != "", "DataDir", "", "a folder: one of several servers must keep what it promised")
+	want(!founds && o.Voters == o.Expect || slices.Contains(odd, o.Voters), "Cluster.Voters", o.Voters, "1, 3 or 5")
 	want(len(o.Join) <= wire.MaxKnown, "number of Cluster.Join", len(o.Join), "at most %d", wire.MaxKnown)
 	want(!o.NonVoter || o.Expect == 0, "Cluster.Expect", o.Expect, "0, because founders vote and NonVoter is set")
 	for _, a := range o.Join {

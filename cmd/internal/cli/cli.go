@@ -6,18 +6,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
-
-// NoArgs refuses arguments of a command that takes none; cobra's own would call
-// them commands.
-func NoArgs(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("unexpected argument %q, want flags only", args[0])
-	}
-	return nil
-}
 
 // IsTerminal tells whether a person reads w.
 func IsTerminal(w io.Writer) bool {

@@ -18,10 +18,10 @@ func tree() *cobra.Command {
 	root := &cobra.Command{Use: "root", RunE: func(*cobra.Command, []string) error { return nil }}
 	run := func(*cobra.Command, []string) error { return errors.New("failed") }
 	group := &cobra.Command{Use: "group"}
-	group.AddCommand(&cobra.Command{Use: "config NAME", Args: cobra.ExactArgs(1), RunE: run})
+	group.AddCommand(&cobra.Command{Use: "config NAME", Args: cli.Args, RunE: run})
 	root.Flags().String("bind", "", "")
 	root.Version = "1"
-	root.AddCommand(&cobra.Command{Use: "status", Args: cli.NoArgs, RunE: run}, group)
+	root.AddCommand(&cobra.Command{Use: "status", Args: cli.Args, RunE: run}, group)
 	cli.Strict(root)
 	return root
 }
@@ -38,20 +38,23 @@ func TestStrict(t *testing.T) {
 		"group":              {0, ""},
 		"status":             {cli.StatusFailed, "failed"},
 		"status x":           {cli.StatusUsage, `unexpected argument "x", want flags only`},
-		"status --x":         {cli.StatusUsage, "unknown flag: --x"},
+		"status --x":         {cli.StatusUsage, "unknown flag --x of root status; root status --help lists them"},
 		"statsu":             {cli.StatusUsage, `unknown command "statsu" for "root", did you mean status?`},
 		"wholly --help":      {cli.StatusUsage, `unknown command "wholly" for "root"`},
 		"help statsu":        {cli.StatusUsage, `unknown command "statsu" for "root", did you mean status?`},
 		"help group confg":   {cli.StatusUsage, `unknown command "confg" for "root group", did you mean config?`},
 		"group confg":        {cli.StatusUsage, `unknown command "confg" for "root group", did you mean config?`},
-		"group config":       {cli.StatusUsage, "accepts 1 arg(s), received 0"},
+		"group config":       {cli.StatusUsage, "NAME is missing, want: root group config NAME"},
 		"group config a":     {cli.StatusFailed, "failed"},
 		"--help --bind x":    {0, ""},
 		"--version --bind x": {0, ""},
 		"--bind x":           {0, ""},
 		"--bind x statsu":    {cli.StatusUsage, `unknown command "statsu" for "root", did you mean status?`},
 		"-- foo":             {cli.StatusUsage, `unknown command "foo" for "root"`},
-		"completion":         {cli.StatusUsage, `unknown command "completion"`},
+		"completion":         {0, ""},
+		"completion bash":    {0, ""},
+		"completion bsh":     {cli.StatusUsage, `unknown command "bsh" for "root completion", did you mean bash or zsh?`},
+		"__complete stat":    {0, ""},
 	} {
 		root := tree()
 		root.SetOut(&bytes.Buffer{})

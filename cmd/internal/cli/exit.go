@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/skerry-ft/skerry/internal/printable"
 )
 
 // The exit statuses of all commands.
 const (
 	StatusFailed      = 1
 	StatusUsage       = 2   // the command line cannot be right
-	StatusNoLeader    = 3   // lighthouse servers answer, and none leads
+	StatusNoLeader    = 3   // no lighthouse server answers, or none of them leads
+	StatusNotFound    = 4   // the replica, job or server that is named is not there
 	StatusInterrupted = 130 // 128 + SIGINT, as shells say it
 )
 
@@ -35,6 +39,16 @@ func WithStatus(status int, err error) error {
 	return exitError{err, status}
 }
 
+// Usage is err as that of a command line that cannot be right.
+func Usage(err error) error { return WithStatus(StatusUsage, err) }
+
+// Usagef is Usage of an error of a format.
+func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
+
+// near is by how many letters a name may differ from the one that is meant: of a short
+// one by few, for else it is near to all.
+func near(name string) int { return min(max(len(name)/3, 1), 2) }
+
 // StatusOf is the exit status of a command that ended with err.
 func StatusOf(err error) int {
 	if err == nil {
@@ -52,6 +66,8 @@ func StatusOf(err error) int {
 func Strict(root *cobra.Command) {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(newCompletion(root))
+	root.SetUsageFunc(usage)
 	// Execute has looked for what is no command; behind "--" nothing is.
 	root.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -59,7 +75,7 @@ func Strict(root *cobra.Command) {
 		}
 		return nil
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return WithStatus(StatusUsage, err) })
+	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand(root))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultHelpFlag() // so that find knows that these have no value
@@ -69,11 +85,18 @@ func Strict(root *cobra.Command) {
 
 // Execute runs the command that args name of a root that is Strict.
 func Execute(ctx context.Context, root *cobra.Command, args []string) error {
-	if err := find(root, args); err != nil {
+	// What shells ask for completions is no command until cobra runs.
+	asks := len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
+	if err := find(root, args); err != nil && !asks {
 		return err
 	}
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)
+}
+
+// Say writes an error that ends a program, as one line.
+func Say(w io.Writer, program string, err error) {
+	fmt.Fprintf(w, "%s: %s\n", program, printable.Line(Plain(err.Error())))
 }
 
 // find is the usage error of args that name a command that there is not, or nil.
@@ -87,7 +110,7 @@ func find(root *cobra.Command, args []string) error {
 	}
 	i := slices.IndexFunc(rest, func(s string) bool { return strings.HasPrefix(err.Error(), fmt.Sprintf("unknown command %q", s)) })
 	if i < 0 {
-		return WithStatus(StatusUsage, err)
+		return Usage(err)
 	}
 	return unknown(cmd, rest[i])
 }
@@ -112,17 +135,19 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 // unknown says that cmd has no command of a name, and which might be meant.
 func unknown(cmd *cobra.Command, name string) error {
 	text := fmt.Sprintf("unknown command %q for %q", name, cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = near(name)
 	if meant := cmd.SuggestionsFor(name); len(meant) > 0 {
 		text += ", did you mean " + strings.Join(meant, " or ") + "?"
+	} else {
+		text += "; " + cmd.CommandPath() + " --help lists the commands"
 	}
-	return WithStatus(StatusUsage, errors.New(text))
+	return Usage(errors.New(text))
 }
 
 // usageArgs makes a usage error of each argument that a command does not take.
 func usageArgs(cmd *cobra.Command) {
-	cmd.SuggestionsMinimumDistance = 2 // typos in a name
 	if check := cmd.Args; check != nil {
-		cmd.Args = func(cmd *cobra.Command, args []string) error { return WithStatus(StatusUsage, check(cmd, args)) }
+		cmd.Args = func(cmd *cobra.Command, args []string) error { return Usage(check(cmd, args)) }
 	}
 	if !cmd.Runnable() { // but for its commands
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -3,11 +3,14 @@
 package guardflags
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"strconv"
 
 	"github.com/spf13/pflag"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/netaddr"
 )
@@ -73,5 +76,34 @@ func Open(o *guard.Options) (*guard.Guard, error) {
 	if err := o.FromEnv(); err != nil {
 		return nil, err
 	}
-	return guard.Open(*o)
+	if err := Check(o); err != nil {
+		return nil, err
+	}
+	g, err := guard.Open(*o)
+	return g, cli.Flagged(err, fields)
+}
+
+// fields are the flags of the fields that errors name.
+var fields = map[string]string{
+	"TLSCA": "--tls-ca", "TLSCert": "--tls-cert", "TLSKey": "--tls-key", "TLSServerName": "--tls-server-name", "TokenFile": "--token-file",
+}
+
+// Check wants the files that o names to be there: a usage error calls them by their flags.
+func Check(o *guard.Options) error {
+	for _, f := range []struct{ flag, env, path, want string }{
+		{"tls-ca", guard.EnvTLSCA, o.TLSCA, "the PEM file of the CA"},
+		{"tls-cert", guard.EnvTLSCert, o.TLSCert, "the PEM file of a certificate"},
+		{"tls-key", guard.EnvTLSKey, o.TLSKey, "the PEM file of its key"},
+		{"token-file", guard.EnvTokenFile, o.TokenFile, "a file with a token"},
+	} {
+		if f.path == "" {
+			continue
+		}
+		file, err := os.Open(f.path)
+		if err != nil {
+			return cli.Usagef("--%s (%s) = %q, want %s that can be read: %w", f.flag, f.env, f.path, f.want, errors.Unwrap(err))
+		}
+		_ = file.Close() // nothing was written
+	}
+	return nil
 }

@@ -1,13 +1,9 @@
 package web
 
 import (
-	_ "embed" // the page
 	"fmt"
 	"net/http"
 )
-
-//go:embed page.html
-var pageHTML []byte
 
 // servePage answers with a page that has that policy for its content.
 func servePage(html []byte, policy string) http.HandlerFunc {

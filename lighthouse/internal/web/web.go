@@ -15,6 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/internal/live"
+	"github.com/skerry-ft/skerry/lighthouse/internal/page"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -162,8 +163,8 @@ func (s *Server) Wait() {
 func (s *Server) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	plain := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, s.compressed(h)) }
-	plain("GET /{$}", servePage(pageHTML,
-		"default-src 'self'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'"))
+	plain("GET /{$}", page.Index().ServeHTTP)
+	plain("GET "+page.Assets, page.Files().ServeHTTP)
 	plain("GET /status.json", s.forwarded(s.serveStatus))
 	mux.HandleFunc("GET "+pathHealth, s.serveHealth)
 	mux.HandleFunc("GET "+pathLive, serveLive)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/internal/problems"
 )
 
@@ -28,7 +29,7 @@ const MaxN = 16_384
 
 // Validate returns all problems, joined.
 func (o Options) Validate() error {
-	var l problems.List
+	l := problems.List{Prefix: "--"}
 	problems.Within(&l, "samples", o.Samples, 0, MaxSamples)
 	for _, n := range o.N {
 		problems.Within(&l, "n", n, 1, MaxN)
@@ -36,7 +37,7 @@ func (o Options) Validate() error {
 	for _, b := range o.Bytes {
 		l.Want(b >= 4 && b <= 4<<30 && b%4 == 0, "bytes", b, "a multiple of 4 from 4 to %d", int64(4)<<30)
 	}
-	return l.Err()
+	return cli.Usage(l.Err())
 }
 
 // worlds are the numbers of ranks that the user chose, or the bench's own.
@@ -118,7 +119,7 @@ func Run(ctx context.Context, names []string, o Options, p *Printer) error {
 	}
 	for _, name := range names {
 		if !slices.Contains(Names(), name) {
-			return fmt.Errorf("no bench is called %q; there are: %s", name, strings.Join(Names(), ", "))
+			return cli.Usagef("no bench is called %q; there are: %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	for _, b := range All() {

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -40,8 +39,8 @@ type config struct {
 	Trainer     string
 	LogDir      string
 	Stay        bool
-	Open        bool // Listen may be one that other hosts reach
-	JSON        bool
+	Open        bool       // Listen may be one that other hosts reach
+	Output      cli.Output // JSON is one object on one line at the end
 
 	// ParityEvery is in how many steps the replicas compare their states; negative: never.
 	ParityEvery int
@@ -75,7 +74,7 @@ steps, start it again at once, and compare all parameters at the end.
 
 Exit status 0 means: all steps were made, and every replica has the same
 parameters, bit for bit.`,
-		Args: cli.NoArgs,
+		Args: cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.validate(); err != nil {
 				return err
@@ -88,7 +87,7 @@ parameters, bit for bit.`,
 			}
 			if c.Trainer == trainerPython {
 				if err := python.Check(cmd.Context(), pythonModule); err != nil {
-					return fmt.Errorf("--trainer = python, %w", err)
+					return cli.Usagef("--trainer = python, %w", err)
 				}
 			}
 			return run(cmd.Context(), c, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -108,7 +107,8 @@ parameters, bit for bit.`,
 	f.StringVar(&c.Trainer, "trainer", trainerGo, "go, or python: PyTorch by the package skerry, of the python3 in PATH")
 	f.StringVar(&c.LogDir, "log-dir", "", "existing folder for every process's log; empty: none")
 	f.BoolVar(&c.Stay, "stay", false, "keep the lighthouse and its dashboard at the end, until Ctrl-C")
-	f.BoolVar(&c.JSON, "json", false, "print nothing but one JSON object at the end on standard output, progress on standard error")
+	c.Output.Add(cmd)
+	f.Lookup("output").Usage = "text, or json: nothing but one JSON object at the end on standard output, progress on standard error"
 	f.IntVar(&c.SkipAllReduce, "skip-allreduce-replica", -1, "replica that applies its own gradients instead of the average, to see it found out; -1: none")
 	f.Int64Var(&c.SkipUntil, "skip-allreduce-until", 0, "last step in which --skip-allreduce-replica does so; 0: every one, and the end may come before the check that finds it")
 	f.IntVar(&c.ParityEvery, "parity-every", quorum.DefaultParityEvery, "compare the states of the replicas every so many steps; -1: only at the end")
@@ -146,10 +146,10 @@ func (c config) validate() error {
 	return oneLine(l.Err())
 }
 
-// oneLine puts joined errors on one line.
+// oneLine puts joined errors on one line, as a usage error.
 func oneLine(err error) error {
 	if err == nil {
 		return nil
 	}
-	return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+	return cli.Usage(errors.New(strings.ReplaceAll(err.Error(), "\n", "; ")))
 }

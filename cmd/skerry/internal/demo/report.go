@@ -157,7 +157,7 @@ type Report struct {
 	TestAccuracy   float64         `json:"test_accuracy"`
 	Parity         bool            `json:"parity"`
 	Goodput        float64         `json:"goodput"` // steps at the median pace over the time they took
-	WallS          float64         `json:"wall_s"`
+	WallMs         float64         `json:"wall_ms"`
 	RecoverMs      spread          `json:"recover_ms"` // SIGKILL to the last survivor's next commit
 	HealMs         spread          `json:"heal_ms"`
 	StepMs         float64         `json:"step_ms"` // median
@@ -181,7 +181,7 @@ type replicaReport struct {
 func (l *ledger) report(d *demo, wall time.Duration) Report {
 	r := Report{
 		Steps: l.lastStep, Kills: len(l.outages), ChildKills: l.children, ForeignKills: l.foreign, Crashes: l.crashes, LighthouseEnds: l.houseEnds, LeaderKills: l.houseKills, Heals: l.heals, DiscardedSteps: len(l.discarded),
-		WallS: wall.Seconds(), HealMs: spreadOf(l.healMs), wanted: d.cfg.Steps, whole: d.finished(),
+		WallMs: ms(wall), HealMs: spreadOf(l.healMs), wanted: d.cfg.Steps, whole: d.finished(),
 	}
 	var first *event
 	for _, x := range d.replicas {
@@ -232,7 +232,7 @@ func (l *ledger) goodput() (part, stepMs float64) {
 
 // print writes the report for people.
 func (r Report) print(w io.Writer) {
-	fmt.Fprintf(w, "\n%s in %.1f s, %s, %s, %s discarded, goodput %.1f %%\n", cli.Plural(r.Steps, "step"), r.WallS,
+	fmt.Fprintf(w, "\n%s in %.1f s, %s, %s, %s discarded, goodput %.1f %%\n", cli.Plural(r.Steps, "step"), r.WallMs/1e3,
 		cli.Plural(r.Kills, "kill"), cli.Plural(r.Heals, "heal"), cli.Plural(r.DiscardedSteps, "step"), 100*r.Goodput)
 	if r.ChildKills > 0 {
 		fmt.Fprintf(w, "%d of the kills hit the child that runs a replica's backend, not the replica\n", r.ChildKills)

@@ -97,7 +97,7 @@ type replica struct {
 // the report shows something wrong.
 func run(ctx context.Context, c config, stdout, stderr io.Writer) error {
 	progress := stdout
-	if c.JSON {
+	if c.Output.JSON() {
 		progress = stderr
 	}
 	d := newDemo(c, newView(progress))
@@ -110,7 +110,7 @@ func run(ctx context.Context, c config, stdout, stderr io.Writer) error {
 		return err
 	}
 	r := d.ledger.report(d, time.Since(begin))
-	trouble := r.tell(stdout, c.JSON)
+	trouble := r.tell(stdout, c.Output.JSON())
 	if err != nil {
 		return err // of who has seen enough
 	}

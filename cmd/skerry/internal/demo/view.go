@@ -10,9 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/cmd/internal/terminal"
 	"github.com/skerry-ft/skerry/internal/printable"
 )
 
@@ -39,42 +38,18 @@ type view struct {
 func newView(w io.Writer) *view {
 	v := &view{w: w, quorums: make(map[int64]bool), discards: make(map[[2]int64]bool)}
 	if f, ok := w.(*os.File); ok && cli.IsTerminal(f) {
-		v.size = func() (columns, rows int) { return sizeOf(f) }
+		v.size = func() (columns, rows int) { return terminal.Size(f) }
 	}
 	return v
-}
-
-// sizeOf is a terminal's, 80 by 24 if it does not say.
-func sizeOf(f *os.File) (columns, rows int) {
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil || size.Col == 0 || size.Row == 0 {
-		return 80, 24
-	}
-	return int(size.Col), int(size.Row)
 }
 
 // quiet keeps what is typed from the picture, where there is one, until the function that it returns is
 // called. Ctrl-C works as ever.
 func (v *view) quiet() func() {
-	stdin := int(os.Stdin.Fd())
-	before, err := unix.IoctlGetTermios(stdin, unix.TCGETS)
-	if err != nil || v.size == nil || !inFront(stdin) {
+	if v.size == nil {
 		return func() {}
 	}
-	now := *before
-	now.Lflag &^= unix.ECHO | unix.ICANON
-	_ = unix.IoctlSetTermios(stdin, unix.TCSETS, &now) // else it is echoed
-	return func() {
-		if inFront(stdin) {
-			_ = unix.IoctlSetTermios(stdin, unix.TCSETS, before)
-		}
-	}
-}
-
-// inFront says that this process may change its terminal: one in the background is stopped for that.
-func inFront(terminal int) bool {
-	group, err := unix.IoctlGetInt(terminal, unix.TIOCGPGRP)
-	return err == nil && group == unix.Getpgrp()
+	return terminal.Quiet(os.Stdin)
 }
 
 // note shows one line that stays.

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// terminal is what a view writes to: as much of one as a view needs.
-type terminal struct {
+// fakeScreen is what a view writes to: as much of one as a view needs.
+type fakeScreen struct {
 	columns, rows int
 	screen        [][]rune // as far as it has scrolled, too
 	x, y          int
@@ -18,7 +18,7 @@ type terminal struct {
 
 var escape = regexp.MustCompile(`^\x1b\[(\d*)([AJ])`)
 
-func (v *terminal) Write(p []byte) (int, error) {
+func (v *fakeScreen) Write(p []byte) (int, error) {
 	for text := string(p); text != ""; {
 		if m := escape.FindStringSubmatch(text); m != nil {
 			n, _ := strconv.Atoi(m[1])
@@ -39,9 +39,9 @@ func (v *terminal) Write(p []byte) (int, error) {
 }
 
 // top is the first row of the screen: what is above has scrolled off.
-func (v *terminal) top() int { return max(len(v.screen)-v.rows, 0) }
+func (v *fakeScreen) top() int { return max(len(v.screen)-v.rows, 0) }
 
-func (v *terminal) put(r rune) {
+func (v *fakeScreen) put(r rune) {
 	switch {
 	case r == '\r':
 		v.x = 0
@@ -64,7 +64,7 @@ func (v *terminal) put(r rune) {
 	v.x++
 }
 
-func (v *terminal) lines() (out []string) {
+func (v *fakeScreen) lines() (out []string) {
 	for _, line := range v.screen {
 		out = append(out, string(line))
 	}
@@ -78,7 +78,7 @@ func TestPictureIsWhole(t *testing.T) {
 	for _, c := range []struct{ columns, rows, replicas int }{{80, 24, 4}, {80, 24, 30}, {40, 12, 30}, {10, 2, 3}} {
 		t.Run(fmt.Sprintf("%d replicas on %dx%d", c.replicas, c.columns, c.rows), func(t *testing.T) {
 			t.Parallel()
-			screen := &terminal{columns: c.columns, rows: c.rows, screen: make([][]rune, 1)}
+			screen := &fakeScreen{columns: c.columns, rows: c.rows, screen: make([][]rune, 1)}
 			v := newView(screen)
 			v.size = func() (int, int) { return c.columns, c.rows }
 			d := newDemo(config{Replicas: c.replicas, Steps: 100}, v)

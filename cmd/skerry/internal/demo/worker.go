@@ -250,7 +250,7 @@ func trainAndLinger(ctx context.Context, t *digits.Trainer, m *manager.Manager, 
 	if err := t.Run(ctx); err != nil {
 		return err
 	}
-	stats, err := json.Marshal(m.Stats())
+	stats, err := json.Marshal(statsOf(m.Stats()))
 	if err != nil {
 		return fmt.Errorf("encode stats: %w", err)
 	}

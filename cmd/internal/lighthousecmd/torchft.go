@@ -1,13 +1,13 @@
-package main
+package lighthousecmd
 
 import (
-	"fmt"
 	"net"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
 
@@ -50,7 +50,7 @@ func (t *torchftFlags) apply(f *pflag.FlagSet, cfg *lighthouse.Config, log zerol
 			continue
 		}
 		if one.ms < 1 || one.ms > maxMs {
-			return fmt.Errorf("%s = %d, want 1 to %d", one.name, one.ms, maxMs)
+			return cli.Usagef("--%s = %d, want 1 to %d", one.name, one.ms, maxMs)
 		}
 		*one.to = time.Duration(one.ms) * time.Millisecond
 	}

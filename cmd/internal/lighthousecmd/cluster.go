@@ -1,10 +1,9 @@
-package main
+package lighthousecmd
 
 import (
-	"fmt"
-
 	"github.com/spf13/pflag"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
@@ -12,7 +11,7 @@ import (
 
 // clusterFlags are those of a server that is one of several.
 type clusterFlags struct {
-	timing        string
+	timing        *cli.Choice
 	gossipKeyFile string
 }
 
@@ -25,7 +24,8 @@ func (c *clusterFlags) add(f *pflag.FlagSet, cfg *lighthouse.Config) {
 	f.IntVar(&k.Voters, "voters", 0, "voters that the cluster shall have, 1, 3 or 5; 0: --bootstrap-expect, or what the others say")
 	f.BoolVar(&k.NonVoter, "non-voter", false, "forward and never vote")
 	f.DurationVar(&k.ReplaceAfter, "replace-after", cluster.DefaultReplaceAfter, "how long a voter must be gone before a spare takes its place")
-	f.StringVar(&c.timing, "raft-timing", "default", "how quickly a leader is replaced, and how easily: fast, default or slow")
+	c.timing = cli.NewChoice("default", "fast", "slow")
+	f.Var(c.timing, "raft-timing", "how quickly a leader is replaced, and how easily")
 	f.DurationVar(&cfg.Raft.DiskTimeout, "disk-timeout", cluster.DefaultDiskTimeout, "how long a write to the disk may take before another server leads")
 	f.StringVar((*string)(&cfg.Guard.Adopt), "adopt", "", "step of giving a running cluster TLS, a token or a gossip key: listen, then speak, then without; unguarded until then")
 	f.StringVar(&c.gossipKeyFile, "gossip-key-file", "", "file with the keys of gossip: 16, 24 or 32 bytes in base64, one a line; the first is used, all are accepted; read again when it changes")
@@ -33,10 +33,7 @@ func (c *clusterFlags) add(f *pflag.FlagSet, cfg *lighthouse.Config) {
 
 // apply moves what needs looking up into cfg.
 func (c *clusterFlags) apply(f *pflag.FlagSet, cfg *lighthouse.Config) error {
-	t, ok := cluster.Timings()[c.timing]
-	if !ok {
-		return fmt.Errorf("raft-timing = %q, want fast, default or slow", c.timing)
-	}
+	t := cluster.Timings()[c.timing.String()]
 	if f.Changed("raft-timing") {
 		cfg.Raft.Heartbeat, cfg.Raft.Election, cfg.Raft.Lease = t.Heartbeat, t.Election, t.Lease
 	}
@@ -51,7 +48,7 @@ func (c *clusterFlags) apply(f *pflag.FlagSet, cfg *lighthouse.Config) error {
 	}
 	keys, err := guard.OpenKeys(c.gossipKeyFile)
 	if err != nil {
-		return fmt.Errorf("read gossip-key-file: %w", err)
+		return cli.Usagef("--gossip-key-file = %q, want a file of keys: %w", c.gossipKeyFile, err)
 	}
 	cfg.Cluster.GossipKeys = keys.All
 	return nil

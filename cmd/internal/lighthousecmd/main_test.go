@@ -1,4 +1,4 @@
-package main
+package lighthousecmd
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ const testsAtOnce = 6
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		main()
+		os.Exit(Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m)
@@ -135,34 +135,34 @@ func TestBadFlags(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{[]string{"--min-replicas=0"}, []string{"MinReplicas = 0", "1 to 16384"}},
-		{[]string{"--min_replicas=-3"}, []string{"MinReplicas = -3", "1 to 16384"}},
-		{[]string{"--min-replicas=5", "--max-replicas=2"}, []string{"MaxReplicas = 2", "MinReplicas (5)"}},
+		{[]string{"--min-replicas=0"}, []string{"--min-replicas = 0", "1 to 16384"}},
+		{[]string{"--min_replicas=-3"}, []string{"--min-replicas = -3", "1 to 16384"}},
+		{[]string{"--min-replicas=5", "--max-replicas=2"}, []string{"--max-replicas = 2", "--min-replicas (5)"}},
 		{[]string{"--min-replicas=two"}, []string{`"two"`, "min-replicas"}},
-		{[]string{"--join-timeout=-1s"}, []string{"JoinTimeout = -1s"}},
+		{[]string{"--join-timeout=-1s"}, []string{"--join-timeout = -1s"}},
 		{[]string{"--join-timeout=3"}, []string{"join-timeout", `"3"`}},
 		{[]string{"--join_timeout_ms=0"}, []string{"join_timeout_ms = 0", "1 to 86400000"}},
 		{[]string{"--heartbeat_timeout_ms=86400001"}, []string{"heartbeat_timeout_ms = 86400001", "1 to 86400000"}},
-		{[]string{"--heartbeat-timeout=1s", "--suspect-after=2s"}, []string{"SuspectAfter = 2s", "HeartbeatTimeout (1s)"}},
-		{[]string{"--evict-stuck", "--stuck-after=0"}, []string{"EvictStuck = true"}},
-		{[]string{"--bind=29510"}, []string{`Listen = "29510"`, "host:port"}},
-		{[]string{"--advertise=head"}, []string{`Advertise = "head"`, "host:port"}},
+		{[]string{"--heartbeat-timeout=1s", "--suspect-after=2s"}, []string{"--suspect-after = 2s", "--heartbeat-timeout (1s)"}},
+		{[]string{"--evict-stuck", "--stuck-after=0"}, []string{"--evict-stuck = true"}},
+		{[]string{"--bind=29510"}, []string{`--bind = "29510"`, "host:port"}},
+		{[]string{"--advertise=head"}, []string{`--advertise = "head"`, "host:port"}},
 		{[]string{"--bind=127.0.0.1:99999999"}, []string{"99999999"}},
 		{[]string{"--bind=" + taken.Addr().String()}, []string{taken.Addr().String() + " is in use"}},
 		{[]string{"--bind=127.0.0.1:0", "--data-dir=" + file}, []string{file}},
-		{[]string{"--log-level=loud"}, []string{`log-level = "loud"`, "debug, info, warn or error"}},
-		{[]string{"--bind=127.0.0.1:0", "--min-replicas=0", "--max-replicas=-1"}, []string{"MinReplicas = 0", "MaxReplicas = -1"}},
+		{[]string{"--log-level=loud"}, []string{`--log-level = "loud"`, "info, debug, warn or error"}},
+		{[]string{"--bind=127.0.0.1:0", "--min-replicas=0", "--max-replicas=-1"}, []string{"--min-replicas = 0", "--max-replicas = -1"}},
 		{[]string{"--no-such-flag"}, []string{"no-such-flag"}},
-		{[]string{"--bootstrap-expect=2", "--data-dir=/d"}, []string{"Cluster.Expect = 2", "1, 3 or 5"}},
-		{[]string{"--bootstrap-expect=3"}, []string{"DataDir", "must keep"}},
-		{[]string{"--join=a", "--data-dir=/d"}, []string{`Cluster.Join = "a"`, "host:port"}},
-		{[]string{"--raft-timing=quick"}, []string{`raft-timing = "quick"`, "fast, default or slow"}},
+		{[]string{"--bootstrap-expect=2", "--data-dir=/d"}, []string{"--bootstrap-expect = 2", "1, 3 or 5"}},
+		{[]string{"--bootstrap-expect=3"}, []string{"--data-dir", "must keep"}},
+		{[]string{"--join=a", "--data-dir=/d"}, []string{`--join = "a"`, "host:port"}},
+		{[]string{"--raft-timing=quick"}, []string{`--raft-timing = "quick"`, "default, fast or slow"}},
 		{[]string{"serve"}, []string{`"serve"`}},
 	} {
 		t.Run(strings.Join(tc.args, " "), func(t *testing.T) {
 			t.Parallel()
 			var stdout, stderr bytes.Buffer
-			if status := execute(t.Context(), tc.args, &stdout, &stderr); status != 1 && status != 2 {
+			if status := Run(t.Context(), tc.args, &stdout, &stderr); status != 1 && status != 2 {
 				t.Errorf("status %d, want 1, or 2 of what cannot be read", status)
 			}
 			text := stderr.String()
@@ -184,7 +184,7 @@ func TestBadFlags(t *testing.T) {
 func TestHelpAndVersion(t *testing.T) {
 	t.Parallel()
 	var help, version, stderr bytes.Buffer
-	if status := execute(t.Context(), []string{"--help"}, &help, &stderr); status != 0 {
+	if status := Run(t.Context(), []string{"--help"}, &help, &stderr); status != 0 {
 		t.Errorf("--help: status %d: %s", status, &stderr)
 	}
 	for _, want := range []string{"--bind", "--advertise", "--data-dir", "--join-timeout"} {
@@ -195,7 +195,7 @@ func TestHelpAndVersion(t *testing.T) {
 	if strings.Contains(help.String(), "min_replicas") {
 		t.Errorf("help shows torchft's spellings beside ours:\n%s", &help)
 	}
-	if status := execute(t.Context(), []string{"--version"}, &version, &stderr); status != 0 || version.Len() == 0 {
+	if status := Run(t.Context(), []string{"--version"}, &version, &stderr); status != 0 || version.Len() == 0 {
 		t.Errorf("--version: status %d, said %q", status, &version)
 	}
 }
@@ -206,7 +206,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stderr bytes.Buffer
-	if status := execute(ctx, []string{"--bind=127.0.0.1:0"}, io.Discard, &stderr); status != 0 {
+	if status := Run(ctx, []string{"--bind=127.0.0.1:0"}, io.Discard, &stderr); status != 0 {
 		t.Errorf("status %d:\n%s", status, &stderr)
 	}
 }

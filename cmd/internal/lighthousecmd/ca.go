@@ -1,4 +1,4 @@
-package main
+package lighthousecmd
 
 import (
 	"crypto/rand"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/lighthouse"
 )
@@ -30,7 +31,7 @@ const (
 func newCACommand() *cobra.Command {
 	r := request{life: certLife}
 	cmd := &cobra.Command{
-		Use:   "ca --role ROLE DIR NAME HOST…",
+		Use:   "ca --role ROLE DIR NAME [HOST…]",
 		Short: "Sign a certificate; make the CA, a token and a gossip key first, if DIR has none",
 		Long: `Sign a certificate for the process NAME, which is reached as HOST… (names and IP
 addresses; an operator needs none), as DIR/NAME.pem and DIR/NAME.key; again for a
@@ -43,15 +44,19 @@ can write to is refused.`,
 			"  lighthouse ca --role replica /etc/skerry replica skerry   # for all replicas, with --tls-server-name skerry\n" +
 			"  lighthouse ca --role replica --job vision /etc/skerry vision skerry\n" +
 			"  lighthouse ca --role operator /etc/skerry alice",
-		Args:                  cobra.MinimumNArgs(2),
+		Args:                  cli.Args,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := cli.Need(cmd, "role"); err != nil {
+				return err
+			}
 			r.dir, r.name, r.hosts = args[0], args[1], args[2:]
 			return r.sign(cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.role, "role", "", "what the certificate's holder is: lighthouse, replica or operator; required")
+	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"lighthouse", "replica", "operator"}, cobra.ShellCompDirectiveNoFileComp)) // it fails for flags that are not there
 	f.StringVar(&r.job, "job", "", "the one job that a replica may have to do with; empty: all")
 	f.DurationVar(&r.life, "life", certLife, "how long the certificate holds")
 	return cmd
@@ -77,13 +82,19 @@ func (r request) sign(w io.Writer) error {
 	dir, name, life := r.dir, r.name, r.life
 	party, err := r.party()
 	if err != nil {
-		return err
+		return cli.Usage(fmt.Errorf("--%w", err))
 	}
 	if name != filepath.Base(name) || name == "ca" || name == "." {
-		return fmt.Errorf("NAME = %q, want a file name, and not ca", name)
+		return cli.Usagef("NAME = %q, want a file name, and not ca", name)
+	}
+	if r.job != "" && party.Role != guard.Replica {
+		return cli.Usagef("--job = %q with --role %s, want --role replica: the others serve all jobs", r.job, r.role)
+	}
+	if len(r.hosts) == 0 && party.Role != guard.Operator {
+		return cli.Usagef("HOST is missing, want names or IP addresses under which a %s is dialled", r.role)
 	}
 	if life < time.Minute || life > caLife {
-		return fmt.Errorf("life = %v, want %v to %v", life, time.Minute, caLife)
+		return cli.Usagef("--life = %v, want %v to %v", life, time.Minute, caLife)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package lighthousecmd
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ func command(t *testing.T, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	if status := execute(ctx, args, &stdout, &stderr); status != 0 {
+	if status := Run(ctx, args, &stdout, &stderr); status != 0 {
 		return stdout.String(), errors.New(stderr.String())
 	}
 	return stdout.String(), nil
@@ -31,7 +31,7 @@ func command(t *testing.T, args ...string) (string, error) {
 
 func membership(t *testing.T, servers string) (cluster.Membership, error) {
 	t.Helper()
-	out, err := command(t, "members", "--json", "--server", servers)
+	out, err := command(t, "members", "-o", "json", "--lighthouse", servers)
 	var m cluster.Membership
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &m)
@@ -57,23 +57,23 @@ func TestOperatorsLookAfterServers(t *testing.T) {
 		}
 		return nil
 	})
-	table, err := command(t, "members", "--server", servers)
+	table, err := command(t, "members", "--lighthouse", servers)
 	if err != nil || !strings.Contains(table, "leader") || strings.Count(table, "voter ") < 2 {
 		t.Errorf("members printed, with %v:\n%s", err, table)
 	}
 	to := c.Followers()[0]
 	c.Eventually("the leadership is moved", func() error { // refused while the leader has yet to hear from that server again
-		out, err := command(t, "transfer-leader", "--server", servers, c.Servers[to].Addr)
+		out, err := command(t, "transfer-leader", "--lighthouse", servers, c.Servers[to].Addr)
 		if err == nil && out != "leader: "+c.Servers[to].Addr+"\n" {
 			t.Errorf("transfer-leader printed %q", out)
 		}
 		return err
 	})
-	if _, err := command(t, "remove", "--server", servers, "nobody"); err == nil || !strings.Contains(err.Error(), `"nobody"`) {
+	if _, err := command(t, "remove", "--lighthouse", servers, "nobody"); err == nil || !strings.Contains(err.Error(), `"nobody"`) {
 		t.Errorf("remove nobody: %v", err)
 	}
 	c.Eventually("a server leaves", func() error { // refused while the new leader has yet to hear from all
-		_, err := command(t, "leave", "--server", servers, c.Servers[to].Addr)
+		_, err := command(t, "leave", "--lighthouse", servers, c.Servers[to].Addr)
 		return err
 	})
 	select {
@@ -94,8 +94,8 @@ func TestClusterCommandsRefuse(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"members", "--server", alone.Addr}, "alone"},
-		{[]string{"members", "--server", "127.0.0.1:1"}, "127.0.0.1:1"},
+		{[]string{"members", "--server", alone.Addr}, "alone"}, // as it was called once
+		{[]string{"members", "--lighthouse", "127.0.0.1:1"}, "127.0.0.1:1"},
 		{[]string{"members", "--timeout=-1s"}, "timeout = -1s"},
 		{[]string{"recover"}, "data-dir"},
 		{[]string{"recover", "--data-dir", dir}, "--majority-is-lost"},

@@ -1,4 +1,4 @@
-package main
+package lighthousecmd
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ func TestCA(t *testing.T) {
 	run := func(args ...string) string {
 		t.Helper()
 		var out, errs bytes.Buffer
-		if status := execute(context.Background(), append([]string{"ca"}, args...), &out, &errs); status != 0 {
+		if status := Run(context.Background(), append([]string{"ca"}, args...), &out, &errs); status != 0 {
 			t.Fatalf("%v: status %d: %s", args, status, errs.String())
 		}
 		return out.String()
@@ -72,14 +72,14 @@ func TestCARefuses(t *testing.T) {
 		want string
 	}{
 		{[]string{"--role", "replica", dir, "../x", "h"}, `NAME = "../x"`},
-		{[]string{dir, "x", "h"}, `role = ""`},
+		{[]string{dir, "x", "h"}, "--role is missing"},
 		{[]string{"--role", "server", dir, "x", "h"}, `role = "server"`},
 		{[]string{"--role", "lighthouse", "--job", "vision", dir, "x", "h"}, `job = "vision"`},
 		{[]string{"--role", "replica", "--job", "a/b", dir, "x", "h"}, `a/b`},
-		{[]string{"--role", "replica", dir, "x"}, "hosts = []"},
+		{[]string{"--role", "replica", dir, "x"}, "HOST is missing"},
 	} {
 		var errs bytes.Buffer
-		if execute(context.Background(), append([]string{"ca"}, tc.args...), &errs, &errs) != 1 || !strings.Contains(errs.String(), tc.want) {
+		if Run(context.Background(), append([]string{"ca"}, tc.args...), &errs, &errs) == 0 || !strings.Contains(errs.String(), tc.want) {
 			t.Errorf("%v: %s, want something with %s", tc.args, errs.String(), tc.want)
 		}
 	}
@@ -95,7 +95,7 @@ func TestCAKeepsOthersOut(t *testing.T) {
 	}
 	args := []string{"ca", "--role", "replica", dir, "one", "localhost"}
 	var errs bytes.Buffer
-	if execute(context.Background(), args, &errs, &errs) != 1 || !strings.Contains(errs.String(), "mode 0777") {
+	if Run(context.Background(), args, &errs, &errs) != 1 || !strings.Contains(errs.String(), "mode 0777") {
 		t.Fatalf("a folder of mode 0777: %s", errs.String())
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
@@ -111,7 +111,7 @@ func TestCAKeepsOthersOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	errs.Reset()
-	if execute(context.Background(), args, &errs, &errs) != 0 {
+	if Run(context.Background(), args, &errs, &errs) != 0 {
 		t.Fatal(errs.String())
 	}
 	if info, err := os.Lstat(filepath.Join(dir, "one.key")); err != nil || info.Mode() != 0o600 {
@@ -124,7 +124,7 @@ func TestCAKeepsOthersOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	errs.Reset()
-	if execute(context.Background(), args, &errs, &errs) != 1 || !strings.Contains(errs.String(), "mode 0644") {
+	if Run(context.Background(), args, &errs, &errs) != 1 || !strings.Contains(errs.String(), "mode 0644") {
 		t.Errorf("a CA key that others can read: %s", errs.String())
 	}
 }

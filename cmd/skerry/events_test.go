@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
+	"github.com/skerry-ft/skerry/lighthouse/api"
+)
+
+// told are the events of a job in which replica-0 dies, and comes back.
+var told = []api.Event{
+	{Job: "digits", Seq: 1, AtMs: 1_000, Kind: "formed", QuorumID: 7, Members: 4, Text: "4 members"},
+	{Job: "digits", Seq: 2, AtMs: 2_000, Kind: "lost", Replica: "replica-0:1", Text: "replica-0 died: link cut, seen by replica-3 and replica-4"},
+	{Job: "digits", Seq: 3, AtMs: 2_011, Kind: "formed", QuorumID: 8, Members: 3, Before: 4, Gone: []api.Cause{{Kind: "link", Replica: "replica-0:1"}},
+		Cost: &api.Cost{KnownMs: 4.1, ReformedMs: 11.3}, Text: "replica-0 died: link cut · known after 4.1 ms"},
+	{Job: "digits", Seq: 4, AtMs: 2_153, Kind: "resumed", QuorumID: 8,
+		Cost: &api.Cost{ResumedMs: 153.2, LostMs: 133, Step: 661, Outcome: "discard"}, Text: "training goes on after 153 ms"},
+	{Job: "digits", Seq: 5, AtMs: 9_000, Kind: "draining", Replica: "replica-2:1", By: "alice", Text: "replica-2 was told to drain by alice"},
+}
+
+// serveEvents answers as the API does: with those after since, and, where they are
+// followed, one by one, broken off after the third of a stream.
+func serveEvents(t *testing.T) (addr string, streams func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var since []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if r.URL.Path != "/api/v1/events" {
+			http.NotFound(w, r)
+			return
+		}
+		if j := q.Get("job"); j != "" && j != "digits" {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprintf(w, `{"error":{"code":"unknown job","message":"no job is called %s"}}`, j)
+			return
+		}
+		if q.Get("follow") == "" {
+			_ = json.NewEncoder(w).Encode(told[:2]) // a test that fails sees it
+			return
+		}
+		mu.Lock()
+		since = append(since, q.Get("since"))
+		n := len(since)
+		mu.Unlock()
+		if r.Header.Get("Accept") != "application/x-ndjson" {
+			t.Errorf("accepts %q", r.Header.Get("Accept"))
+		}
+		for _, e := range told[1:min(2+2*n, len(told))] { // one is told twice
+			_ = json.NewEncoder(w).Encode(e) // the same
+		}
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://"), func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(since)
+	}
+}
+
+// TestEventsFollow: what there is, and what comes, is told once, over a stream that
+// breaks.
+func TestEventsFollow(t *testing.T) {
+	t.Parallel()
+	addr, streams := serveEvents(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out testkit.Log
+	ended := make(chan error, 1)
+	cmd := newEventsCommand()
+	cmd.SilenceUsage, cmd.SilenceErrors = true, true // as under the root
+	cmd.SetArgs([]string{"--follow", "--job", "digits", "--lighthouse", addr})
+	cmd.SetOut(&out)
+	cmd.SetErr(&bytes.Buffer{})
+	go func() { ended <- cmd.ExecuteContext(ctx) }()
+	testkit.Eventually(t, "all are told", func() bool { return strings.Contains(out.String(), "#5 ") })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != len(told) {
+		t.Fatalf("told %q, want %d lines", lines, len(told))
+	}
+	for i, e := range told {
+		if !strings.HasSuffix(lines[i], fmt.Sprintf("#%d %s", e.Seq, e.Text)) {
+			t.Errorf("line %d: %q, want event %d, %q", i, lines[i], e.Seq, e.Text)
+		}
+	}
+	if since := streams(); len(since) < 2 || since[0] != "2" || since[1] != "4" {
+		t.Errorf("streams were asked for from %q, want 2 and 4", since)
+	}
+}
+
+// TestEventsOf: one replica's events, as JSON, a line each; another job is not there.
+func TestEventsOf(t *testing.T) {
+	t.Parallel()
+	addr, _ := serveEvents(t)
+	status, stdout, stderr := skerry("events", "--replica", "replica-0", "-o", "json", "--lighthouse", addr)
+	var e api.Event
+	if err := json.Unmarshal([]byte(stdout), &e); status != 0 || err != nil || e.Seq != 2 || strings.Count(stdout, "\n") != 1 {
+		t.Errorf("status %d, %v, %s%s; want the event 2", status, err, stdout, stderr)
+	}
+	if status, _, stderr := skerry("events", "--job", "none", "--lighthouse", addr); status != 4 || stderr != "skerry: no job is called none\n" {
+		t.Errorf("another job: status %d, %q", status, stderr)
+	}
+	before := httptest.NewServer(http.NotFoundHandler()) // a server of a build that has no events
+	t.Cleanup(before.Close)
+	if status, _, stderr := skerry("events", "--lighthouse", before.URL); status != 1 || !strings.Contains(stderr, "has no /api/v1/events: its build is of before") {
+		t.Errorf("an old server: status %d, %q", status, stderr)
+	}
+}
+
+// TestHistory: each change is told with what its first step told of its cost.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	changes := changesOf(told)
+	var out bytes.Buffer
+	if err := printHistory(&out, changes, false, false); err != nil {
+		t.Fatal(err)
+	}
+	got := out.String()
+	for _, want := range []string{
+		"MEMBERS  KNOWN   FORMED  RESUMED  LOST    WHAT",
+		"4→3      4.1 ms  11 ms   153 ms   133 ms  replica-0 died: link cut · step 661 done anew",
+		"2 changes · training again after 153 ms (median), 153 ms at most · 133 ms lost · 1 step done anew",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if len(changes) != 2 || told[2].Cost.ResumedMs != 0 {
+		t.Errorf("%d changes, and the event itself has %+v", len(changes), told[2].Cost)
+	}
+}

@@ -17,8 +17,9 @@ type target struct {
 }
 
 // serveTargets tells Prometheus which replicas to scrape (http_sd_configs): the managers
-// of all jobs, which serve metrics on the port that they listen on, any free one by default. The label instance is job and name without
-// the incarnation, so that the series of a replica that is started again go on.
+// of all jobs, which serve metrics on the port that they listen on, any free one by default.
+// The label instance is job and name without the incarnation, so that the series of a
+// replica that is started again go on.
 func (s *Server) serveTargets(w http.ResponseWriter, r *http.Request) {
 	all := []target{}
 	for _, st := range s.cfg.Jobs(r.Context()) {

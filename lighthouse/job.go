@@ -79,11 +79,14 @@ func newJob(l *leadership, name string, kind quorum.ClientKind) (*job, error) {
 		askers:   make(map[quorum.ReplicaID][]*asker),
 		number:   uint64(now.UnixMicro()), // above every one of an earlier leadership
 	}
-	l.feed.Begin(name, l.ledger.Told(name))
+	earlier := l.ledger.Has(name)
+	l.feed.Begin(name, l.ledger.Told(name), earlier)
 	if err := j.restart(); err != nil {
 		return nil, err
 	}
-	l.feed.Led(name, now.UnixMilli(), l.term, l.server.address())
+	if earlier {
+		l.feed.Led(name, now.UnixMilli(), l.term, l.server.address())
+	}
 	return j, nil
 }
 

@@ -10,7 +10,8 @@ import (
 
 // saveAfter is how long what was told of a job waits for a command of the job that takes it
 // along, before it gets one of its own. A leader that dies meanwhile takes it with it. In a
-// job that trains nothing is told, and nothing written.
+// job that trains nothing is told, and nothing written. Who left is saved at once: the next
+// leader would wait for it.
 const saveAfter = time.Second
 
 // saves is how what was told of a job gets into the ledger. It is owned by the job's goroutine.
@@ -27,12 +28,13 @@ func (j *job) save(now time.Time) {
 		return
 	}
 	told := f.Unsaved(j.name)
+	urgent := story.Urgent(told)
 	switch {
 	case len(told) == 0:
 		j.saves.due = time.Time{}
-	case j.saves.due.IsZero():
+	case j.saves.due.IsZero() && !urgent:
 		j.saves.due = now.Add(saveAfter)
-	case !now.Before(j.saves.due):
+	case urgent || !now.Before(j.saves.due):
 		j.saves = saves{under: true}
 		j.leadership.running.Go(func() { j.tell(told) })
 	}
@@ -52,8 +54,8 @@ func (j *job) tell(told []story.Told) {
 // recallLeft tells the rules, made anew, who had left before: presumed alive, they would be called
 // lost, and a run that has finished one that failed. It was told then.
 func (j *job) recallLeft(now time.Time) {
-	for id, why := range j.leadership.feed.Left(j.name) {
-		j.machine.Leave(now, id, why)
+	for _, gone := range j.leadership.feed.Left(j.name) {
+		j.machine.Leave(now, gone.Replica, gone.Reason)
 	}
 	j.machine.Events()
 	j.machine.Notices()

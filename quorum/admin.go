@@ -38,7 +38,7 @@ func (m *Machine) Leave(now time.Time, id ReplicaID, why string) {
 	defer func() {
 		if state, _ := m.jobState(now); state == JobFinished && !m.ended {
 			m.ended = true
-			m.event(EventFinished, "", "")
+			m.event(EventFinished, "", fmt.Sprintf("at step %d", m.highest.Step))
 		}
 	}()
 	said := "left"

@@ -27,7 +27,7 @@ type Change struct {
 	Known    time.Duration `json:",omitempty"` // until the quorum before fell
 	Reformed time.Duration // until this one was formed
 	Resumed  time.Duration `json:",omitempty"` // until a member was heard to have committed in it
-	Lost     time.Duration `json:",omitempty"` // Resumed without a step, which takes its time anyhow
+	Lost     time.Duration `json:",omitempty"` // in which no step was made that counts
 }
 
 // sign notes the first sign of what ends the quorum that stands, or of an ask for another one.
@@ -64,8 +64,12 @@ func (m *Machine) changeTo(now time.Time, q *Quorum) *Change {
 			c.Gone = append(c.Gone, m.causeOf(r))
 		}
 	}
+	m.undone = 0
 	if !m.signed.IsZero() {
 		c.Reformed = now.Sub(m.signed)
+		if c.Redone { // its work until then is done again, which takes a step at most
+			m.undone = min(max(0, m.signed.Sub(m.pace.Reached())), m.pace.Middle())
+		}
 	}
 	if m.fallen { // which is a sign
 		c.Known = m.fallenAt.Sub(m.signed)
@@ -85,6 +89,6 @@ func (m *Machine) tellCommit(r *replica) {
 	}
 	c := *m.changed
 	c.Resumed = m.now.Sub(m.began)
-	c.Lost, m.changed = max(0, c.Resumed-m.pace.Middle()), nil
+	c.Lost, m.changed = max(0, c.Resumed-m.pace.Middle())+m.undone, nil
 	m.tell(Event{Kind: EventResumed, Change: &c, Text: fmt.Sprintf("%v after the first sign", c.Resumed.Round(time.Millisecond))})
 }

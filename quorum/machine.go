@@ -40,16 +40,17 @@ type Machine struct {
 	formed time.Time // when the last quorum began, or this machine heard of it
 
 	// Its end, and what its members were told of a change (§3).
-	fallen   bool      // the last quorum fell: a member joined with fall, or is lost
-	fallenAt time.Time // from when the join timeout counts (§4.4); zero while it stands
-	fell     Cause     // why; that of a member's death, if one explains it
-	change   string    // a change that no joiner stands for: a drain, new rules
-	signed   time.Time // the first sign of its end, or of an ask for another one; zero: none
-	changed  *Change   // what it changed as it was formed; nil once a member committed in it
-	began    time.Time // the first sign of that
-	ended    bool      // that all its members left was told
-	wanted   wanted    // what members were told of that, or of a joiner
-	joiners  uint64    // joins from outside the last quorum so far: rises with each
+	fallen   bool          // the last quorum fell: a member joined with fall, or is lost
+	fallenAt time.Time     // from when the join timeout counts (§4.4); zero while it stands
+	fell     Cause         // why; that of a member's death, if one explains it
+	change   string        // a change that no joiner stands for: a drain, new rules
+	signed   time.Time     // the first sign of its end, or of an ask for another one; zero: none
+	changed  *Change       // what it changed as it was formed; nil once a member committed in it
+	began    time.Time     // the first sign of that
+	undone   time.Duration // of a step that is done anew, as it was formed
+	ended    bool          // that all its members left was told
+	wanted   wanted        // what members were told of that, or of a joiner
+	joiners  uint64        // joins from outside the last quorum so far: rises with each
 	// What is remembered of links, names, and quorums that came to nothing (§6, §6a).
 	links    []link
 	accused  []Accusation // in the last quorum, for the history

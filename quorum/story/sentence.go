@@ -62,7 +62,7 @@ func plain(t Told) string {
 	switch {
 	case t.Text == "":
 		return s
-	case t.Kind == Healed || t.Kind == Leader:
+	case t.Kind == Healed || t.Kind == Leader || t.Kind == Finished:
 		return s + ", " + t.Text
 	}
 	return s + ": " + t.Text

@@ -23,10 +23,14 @@ type Story struct {
 
 // New goes on with what the ledger kept. Numbers that the leader before gave to what it could
 // not save are left out, so that a reader who has seen them misses nothing of what follows.
-func New(kept []Told) *Story {
+// earlier says that there was one.
+func New(kept []Told, earlier bool) *Story {
 	s := &Story{told: slices.Clone(kept), next: 1, asked: make(map[quorum.ReplicaID]Asked)}
 	if n := len(kept); n > 0 {
 		s.saved = kept[n-1].Seq
+		s.quorum = kept[n-1].QuorumID
+	}
+	if earlier {
 		s.next = s.saved + 1 + maxUnsaved
 	}
 	return s
@@ -166,20 +170,20 @@ func (s *Story) Since(seq int64, limit int) []Told {
 	return slices.Clone(found[:min(len(found), limit)])
 }
 
-// Left are the replicas that left, or were drained, and what they said of it. An id is never
-// used again.
-func (s *Story) Left() map[quorum.ReplicaID]string {
-	left := make(map[quorum.ReplicaID]string)
+// Left are the replicas that left, or were drained, in that order. An id is never used again.
+func (s *Story) Left() (left []quorum.Cause) {
 	for _, t := range s.told {
-		if t.Kind != Left && t.Kind != Drained {
-			continue
-		}
-		left[t.Replica] = ""
-		if t.Cause != nil {
-			left[t.Replica] = t.Cause.Reason
+		if t.Kind == Left || t.Kind == Drained {
+			left = append(left, causeOf(t))
 		}
 	}
 	return left
+}
+
+// Urgent says that the next leader has to know of one of the entries: who left is not waited
+// for.
+func Urgent(told []Told) bool {
+	return slices.ContainsFunc(told, func(t Told) bool { return t.Kind == Left || t.Kind == Drained })
 }
 
 // Unsaved returns what the ledger does not have, for a command to carry.

@@ -27,7 +27,7 @@ type job struct {
 func newJob(t *testing.T, ids ...quorum.ReplicaID) *job {
 	start := time.UnixMilli(1_764_000_000_000)
 	j := &job{
-		t: t, start: start, now: start, s: story.New(nil), numbers: make(map[quorum.ReplicaID]uint64),
+		t: t, start: start, now: start, s: story.New(nil, false), numbers: make(map[quorum.ReplicaID]uint64),
 		m: quorum.New(start, quorum.DefaultConfig(), quorum.NewLedger("c", "j", 1000)),
 	}
 	for _, id := range ids {
@@ -214,7 +214,7 @@ func TestOrderlyEndsAreTold(t *testing.T) {
 	j.tell()
 	j.wants(seq,
 		"draining: a was told to drain by alice: new disk", "evicted: b was evicted by bob: slow",
-		"drained: a drained: new disk", "left: c left", "left: d left", "finished: finished: all members left in good order")
+		"drained: a drained: new disk", "left: c left", "left: d left", "finished: finished: all members left in good order, at step 1")
 	st := j.m.Status(j.now)
 	if st.State != quorum.JobFinished {
 		t.Errorf("the job is %s, want finished", st.State)
@@ -282,7 +282,7 @@ func TestAHealIsTold(t *testing.T) {
 // What the ledger kept goes on at the next leader, behind a gap.
 func TestAFeedGoesOn(t *testing.T) {
 	t.Parallel()
-	s := story.New(nil)
+	s := story.New(nil, false)
 	for i := range 3 {
 		s.Ask(int64(i), story.Asked{Kind: story.Kill, Replica: "a", By: "alice", Reason: "why not"})
 	}
@@ -295,9 +295,12 @@ func TestAFeedGoesOn(t *testing.T) {
 	if got := s.Unsaved(); len(got) != 1 || got[0].Seq != 4 {
 		t.Errorf("unsaved %+v, want the fourth", got)
 	}
-	next := story.New(kept)
+	next := story.New(kept, true)
 	next.Led(9, 12, "10.0.0.1:29510")
 	got := next.Since(3, 10)
+	if story.New(nil, true).Last() != 0 {
+		t.Error("a story of which nothing was kept has an entry")
+	}
 	if len(got) != 1 || got[0].Seq <= 4 || story.Sentence(got[0]) != "10.0.0.1:29510 leads from now on, term 12" {
 		t.Errorf("the next leader tells %+v", got)
 	}
@@ -312,7 +315,7 @@ func TestAFeedGoesOn(t *testing.T) {
 // What comes from elsewhere is kept within bounds, and what is out of them is left out.
 func TestAFeedIsBounded(t *testing.T) {
 	t.Parallel()
-	s := story.New(nil)
+	s := story.New(nil, false)
 	for range story.Most + 500 {
 		s.Ask(1, story.Asked{Kind: story.Kill, Replica: "a", Reason: strings.Repeat("ü", 5000)})
 	}
@@ -338,7 +341,7 @@ func TestAFeedIsBounded(t *testing.T) {
 
 // A feed in words, as pages and the command line show it.
 func ExampleSentence() {
-	s := story.New(nil)
+	s := story.New(nil, false)
 	s.Happened(0, 1, quorum.Event{Kind: quorum.EventFormed, QuorumID: 59, Change: &quorum.Change{
 		Before: 5, Members: 4, Known: 4 * ms, Reformed: 11 * ms, Settled: quorum.Settlement{Outcome: quorum.Discard, Step: 661}, Redone: true,
 		Gone: []quorum.Cause{{Kind: quorum.CauseLink, Replica: "replica-0", Witnesses: []quorum.ReplicaID{"replica-3", "replica-4"}}},

@@ -23,6 +23,9 @@ func (j Job) Overview() api.Job {
 		o.QuorumID, o.Round, o.CreatedMs, o.Formed = q.ID, q.Round, q.CreatedMs, q.Reason
 		o.Members, o.Participants = len(q.Members), len(q.Participants)
 	}
+	if m.State == quorum.JobFinished && j.Cost.ToMs > 0 {
+		o.StateSinceMs = j.Cost.ToMs // which another leader may have told
+	}
 	if m.Stands && m.StepTime > 0 {
 		o.StepRate = digits(1/m.StepTime.Seconds(), 2)
 	}

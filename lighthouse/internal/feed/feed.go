@@ -28,18 +28,16 @@ func New() *Feed {
 	return f
 }
 
-// Begin goes on with what the ledger kept of a job.
-func (f *Feed) Begin(job string, kept []story.Told) {
-	f.tell(job, func(*story.Story) {}, kept...)
+// Begin goes on with what the ledger kept of a job; earlier says that it had another leader.
+func (f *Feed) Begin(job string, kept []story.Told, earlier bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.jobs[job] = story.New(kept, earlier)
 }
 
-// Led tells that this server leads from now on, if the job had another leader before.
+// Led tells that this server leads the job from now on.
 func (f *Feed) Led(job string, atMs int64, term uint64, server string) {
-	f.tell(job, func(s *story.Story) {
-		if s.Last() > 0 {
-			s.Led(atMs, term, server)
-		}
-	})
+	f.tell(job, func(s *story.Story) { s.Led(atMs, term, server) })
 }
 
 // Ask notes who asks for what, before it is done: see story.Story.Ask.
@@ -54,14 +52,13 @@ func (f *Feed) Note(job string, atMs, round int64, e quorum.Event) {
 	f.tell(job, func(s *story.Story) { s.Happened(atMs, round, e) })
 }
 
-// tell changes a job's story, which begins with what is kept of it.
-func (f *Feed) tell(job string, change func(*story.Story), kept ...story.Told) {
+// tell changes a job's story.
+func (f *Feed) tell(job string, change func(*story.Story)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.mu.jobs[job]
 	if s == nil {
-		s = story.New(kept)
-		f.mu.jobs[job] = s
+		return // forgotten
 	}
 	before := s.Last()
 	change(s)
@@ -70,8 +67,8 @@ func (f *Feed) tell(job string, change func(*story.Story), kept ...story.Told) {
 	}
 }
 
-// Left are the replicas of a job that left, or were drained, and what they said of it.
-func (f *Feed) Left(job string) map[quorum.ReplicaID]string {
+// Left are the replicas of a job that left, or were drained, in that order.
+func (f *Feed) Left(job string) []quorum.Cause {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s := f.mu.jobs[job]; s != nil {

@@ -51,6 +51,9 @@ func (p *Pace) Doubt(now time.Time, late time.Duration) {
 	}
 }
 
+// Reached is when the highest step was heard of; zero: none was.
+func (p *Pace) Reached() time.Time { return p.at }
+
 // Middle is the median of late; 0: too few steps are known.
 func (p *Pace) Middle() time.Duration { return p.middle }
 

@@ -58,18 +58,15 @@ func (s *Server) apply(ctx context.Context, name string, c change) error {
 
 func (j *job) apply(now time.Time, change change) error {
 	c, err := change.rules(j, now)
+	if err == nil && c.Kind != "" {
+		err = j.writeChange(now, c)
+	}
 	if err != nil {
-		return err
-	}
-	if c.Kind != "" {
-		if err := j.writeChange(now, c); err != nil {
-			return err
-		}
-	}
-	if change.done != nil {
+		j.leadership.feed.Unask(j.name, c.Replica) // it did not happen
+	} else if change.done != nil {
 		change.done(j)
 	}
-	return nil
+	return err
 }
 
 // writeChange writes the command of a change, while the job waits.

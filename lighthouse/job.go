@@ -156,7 +156,7 @@ func (j *job) run(ctx context.Context) {
 		}
 		j.afterTurn(loud)
 		timer.Stop()
-		if at := sooner(sooner(j.turns.Due, j.look), j.saves.due); !at.IsZero() {
+		if at := sooner(sooner(j.turns.Due, j.look), j.saves.after(j.looked.Add(quietTurn))); !at.IsZero() {
 			timer.Reset(max(time.Until(at), 0))
 		}
 	}

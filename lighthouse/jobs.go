@@ -68,13 +68,13 @@ func (l *leadership) forget(j *job, highest int64) error {
 		}
 	}
 	l.mu.Lock()
-	if l.jobs[j.name] == j {
+	if l.jobs[j.name] == j { // who comes by its name from here on begins anew
 		delete(l.jobs, j.name)
+		s.metrics.Forget(j.name)
+		l.feed.Forget(j.name)
 	}
 	l.mu.Unlock()
 	j.stop()
-	s.metrics.Forget(j.name)
-	l.feed.Forget(j.name)
 	j.log.Info().Msg("job forgotten")
 	return nil
 }

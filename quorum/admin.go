@@ -35,12 +35,7 @@ func (m *Machine) Leave(now time.Time, id ReplicaID, why string) {
 	if r == nil || r.lost {
 		return
 	}
-	defer func() {
-		if state, _ := m.jobState(now); state == JobFinished && !m.ended {
-			m.ended = true
-			m.event(EventFinished, "", fmt.Sprintf("at step %d", m.highest.Step))
-		}
-	}()
+	defer m.tellFinished(now)
 	said := "left"
 	if why != "" {
 		said += ": " + why
@@ -175,6 +170,7 @@ func (m *Machine) evict(now time.Time, r *replica, reason string) {
 	for _, newcomer := range m.otherIncarnations(r.id) {
 		m.releaseFrom(now, newcomer)
 	}
+	m.tellFinished(now)
 }
 
 // announceChange tells the members that a change is wanted (§3.2): a joiner waits, a member

@@ -22,16 +22,14 @@ type Change struct {
 	Settled Settlement  // of the step that was cut short
 	Redone  bool        `json:",omitempty"` // a member makes an attempt at it anew
 
-	// From the first sign of the fault, or from the first member's ask, by the leader's clock. (A
-	// host that lost its power is silent for some beats before there is one.)
+	// From the first sign of the fault, or from the first member's ask, by the leader's clock.
 	Known    time.Duration `json:",omitempty"` // until the quorum before fell
 	Reformed time.Duration // until this one was formed
 	Resumed  time.Duration `json:",omitempty"` // until a member was heard to have committed in it
 	Lost     time.Duration `json:",omitempty"` // in which no step was made that counts
 }
 
-// sign notes the first sign of what ends the quorum that stands, or of an ask for another one.
-// A time before it was formed says nothing about it.
+// sign notes the first sign of the quorum's end, or of an ask for another: none is before it began.
 func (m *Machine) sign(at time.Time) {
 	if at = later(at, m.formed); m.signed.IsZero() || at.Before(m.signed) {
 		m.signed = at
@@ -40,7 +38,7 @@ func (m *Machine) sign(at time.Time) {
 
 // unsign forgets it where it came to nothing: a suspicion was cleared, an ask taken back.
 func (m *Machine) unsign() {
-	if !m.fallen && len(m.suspects) == 0 && !slices.ContainsFunc(m.order, func(r *replica) bool { return r.member && r.join != nil }) {
+	if !m.fallen && !slices.ContainsFunc(m.order, func(r *replica) bool { return r.member && (r.suspect || r.join != nil) }) {
 		m.signed = time.Time{}
 	}
 }
@@ -64,17 +62,32 @@ func (m *Machine) changeTo(now time.Time, q *Quorum) *Change {
 			c.Gone = append(c.Gone, m.causeOf(r))
 		}
 	}
-	m.undone = 0
 	if !m.signed.IsZero() {
 		c.Reformed = now.Sub(m.signed)
 		if c.Redone { // its work until then is done again, which takes a step at most
-			m.undone = min(max(0, m.signed.Sub(m.pace.Reached())), m.pace.Middle())
+			c.Lost = min(max(0, m.signed.Sub(m.pace.Reached())), m.pace.Middle())
 		}
 	}
 	if m.fallen { // which is a sign
 		c.Known = m.fallenAt.Sub(m.signed)
 	}
 	return c
+}
+
+// beginChange notes what to tell with the first commit. An outage goes on until there is one.
+func (m *Machine) beginChange(c *Change, signed time.Time) {
+	if m.changed == nil || m.began.IsZero() {
+		m.began = signed
+	}
+	m.changed = c
+}
+
+// tellFinished tells once that no replica is here any more, and all members went in good order.
+func (m *Machine) tellFinished(now time.Time) {
+	if state, _ := m.jobState(now); state == JobFinished && !m.ended {
+		m.ended = true
+		m.event(EventFinished, "", fmt.Sprintf("at step %d", m.highest.Step))
+	}
 }
 
 // tellCommit tells of the first commit in the last quorum: that a member which was to heal
@@ -89,6 +102,6 @@ func (m *Machine) tellCommit(r *replica) {
 	}
 	c := *m.changed
 	c.Resumed = m.now.Sub(m.began)
-	c.Lost, m.changed = max(0, c.Resumed-m.pace.Middle())+m.undone, nil
+	c.Lost, m.changed = c.Lost+max(0, c.Resumed-m.pace.Middle()), nil
 	m.tell(Event{Kind: EventResumed, Change: &c, Text: fmt.Sprintf("%v after the first sign", c.Resumed.Round(time.Millisecond))})
 }

@@ -224,6 +224,9 @@ func (m *Machine) Form(now time.Time, d Decision, t Token, createdMs int64) Quor
 		}
 	}
 	m.consume(now, d)
+	if !d.Changed {
+		m.unsign() // what was asked came to the answer that there was
+	}
 	m.overtaken(now, d)
 	m.announceChange(now)
 	m.reschedule()
@@ -238,7 +241,6 @@ func (m *Machine) standAgain(now time.Time, d Decision) {
 		return
 	}
 	m.fallen, m.fell, m.fallenAt = false, Cause{}, time.Time{}
-	m.unsign()
 	m.announceLosses(now)
 }
 
@@ -348,7 +350,7 @@ func (m *Machine) formChanged(now time.Time, d Decision, t Token, createdMs int6
 	}
 	m.tell(Event{Kind: EventFormed, Text: fmt.Sprintf("round %d: %s", q.Round, q.Reason), Change: change})
 	if rebuilt { // another round of the same members is a part of the change before
-		m.changed, m.began = change, signed
+		m.beginChange(change, signed)
 	}
 	// What was said of links and deaths was said of the groups of the quorum before: held
 	// against members in new groups it would put out two who train well.

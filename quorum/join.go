@@ -305,7 +305,7 @@ func (m *Machine) arrived(now time.Time, r *replica) { m.arrivedAfter(now, r, ni
 // one is not pushed again.
 func (m *Machine) arrivedAfter(now time.Time, r *replica, before *waiting) {
 	w := r.join
-	if r.member && !m.repeats(r) {
+	if r.member && !m.repeats(r) && m.client == KindSkerry { // torchft's join with each step
 		m.sign(now.Add(-w.Fall.Ago))
 	}
 	// §3.1: a member's fall ends the quorum, and what it knows goes to the others at once

@@ -40,17 +40,16 @@ type Machine struct {
 	formed time.Time // when the last quorum began, or this machine heard of it
 
 	// Its end, and what its members were told of a change (§3).
-	fallen   bool          // the last quorum fell: a member joined with fall, or is lost
-	fallenAt time.Time     // from when the join timeout counts (§4.4); zero while it stands
-	fell     Cause         // why; that of a member's death, if one explains it
-	change   string        // a change that no joiner stands for: a drain, new rules
-	signed   time.Time     // the first sign of its end, or of an ask for another one; zero: none
-	changed  *Change       // what it changed as it was formed; nil once a member committed in it
-	began    time.Time     // the first sign of that
-	undone   time.Duration // of a step that is done anew, as it was formed
-	ended    bool          // that all its members left was told
-	wanted   wanted        // what members were told of that, or of a joiner
-	joiners  uint64        // joins from outside the last quorum so far: rises with each
+	fallen   bool      // the last quorum fell: a member joined with fall, or is lost
+	fallenAt time.Time // from when the join timeout counts (§4.4); zero while it stands
+	fell     Cause     // why; that of a member's death, if one explains it
+	change   string    // a change that no joiner stands for: a drain, new rules
+	signed   time.Time // the first sign of its end, or of an ask for another one; zero: none
+	changed  *Change   // what it changed as it was formed; nil once a member committed in it
+	began    time.Time // the first sign of that
+	ended    bool      // that all its members left was told
+	wanted   wanted    // what members were told of that, or of a joiner
+	joiners  uint64    // joins from outside the last quorum so far: rises with each
 	// What is remembered of links, names, and quorums that came to nothing (§6, §6a).
 	links    []link
 	accused  []Accusation // in the last quorum, for the history
@@ -104,6 +103,9 @@ func New(now time.Time, c Config, l Ledger) *Machine {
 		// Shallow is enough: quorums are not written once they are made.
 		q := *l.Last
 		m.setLast(now, &q)
+		for _, r := range m.order {
+			r.heals = false // the leader before knows
+		}
 	}
 	// A member that was evicted just before the change of leader: the others are still in a
 	// quorum with it.
@@ -264,9 +266,6 @@ func (m *Machine) setLast(now time.Time, q *Quorum) {
 		r.member, r.stale, r.heals = false, false, false
 	}
 	// Before the members are noted: notePosition asks in which quorum they committed.
-	if m.last.ref().id != q.ID {
-		m.changed = nil // a restored one: who forms one says what it changes
-	}
 	m.last, m.formed = q, now
 	plan := planHeals(q)
 	for rank, member := range q.Members {
@@ -320,11 +319,10 @@ func (m *Machine) lastID() int64 {
 	return m.last.ID
 }
 
-// fall ends the last quorum (§3): its window is open from now. A quorum falls once, and the
-// first cause stays, for later ones are mostly its consequences; but that a member is gone
-// says more than what another one saw of it first.
+// fall ends the last quorum (§3): its window is open from now. A quorum falls once, and the first
+// cause stays, unless a later one explains it: most are its consequences.
 func (m *Machine) fall(now time.Time, why Cause) {
-	if r := m.replicas[why.Replica]; m.fallen && (m.fell.Kind == CauseFailed || m.fell.Kind == CauseAccused) && r != nil && (r.lost || r.stuck) {
+	if m.fallen && m.explains(why) {
 		m.fell = why
 	}
 	if m.last == nil || m.fallen {
@@ -340,6 +338,13 @@ func (m *Machine) fall(now time.Time, why Cause) {
 			m.tellFallen(r)
 		}
 	}
+}
+
+// explains says that a cause says more of the fall than what a member saw of it first.
+func (m *Machine) explains(why Cause) bool {
+	r := m.replicas[why.Replica]
+	return r != nil && (r.lost || r.stuck) && !why.Kind.Orderly() &&
+		(m.fell.Kind == CauseFailed || m.fell.Kind == CauseAccused && (why.Replica == m.fell.Replica || slices.Contains(m.fell.Witnesses, why.Replica)))
 }
 
 // event tells what happened in the quorum that is the last one now.

@@ -115,14 +115,15 @@ func (m *Machine) Status(now time.Time) Status {
 // jobState is what a job does, and since when. Pages that show a job which has ended as one that
 // failed are not looked at when one does.
 func (m *Machine) jobState(now time.Time) (JobState, time.Time) {
-	here, orderly, last := false, m.last != nil, time.Time{}
+	here, orderly, went, last := false, true, false, time.Time{}
 	for _, r := range m.order {
 		here = here || !r.lost && !r.evicted
 		orderly = orderly && (!r.member || r.gone.Kind.Orderly())
+		went = went || r.member && (r.gone.Kind == CauseLeft || r.gone.Kind == CauseDrained)
 		last = later(last, r.lostAt)
 	}
 	switch {
-	case !here && orderly:
+	case !here && orderly && went:
 		return JobFinished, last
 	case !here:
 		return JobIdle, later(last, m.opened)
@@ -183,10 +184,8 @@ func (m *Machine) state(r *replica) ReplicaState {
 	// as evicted, and an operator would wait for it to come back.
 	case r.evicted:
 		return StateEvicted
-	case r.lost && r.gone.Kind == CauseDrained:
-		return StateDrained
-	case r.lost && r.gone.Kind == CauseLeft:
-		return StateLeft
+	case r.lost && r.gone.Kind.Orderly():
+		return ReplicaState(r.gone.Kind.String())
 	case r.lost:
 		return StateLost
 	// L3: it may be away as well. An away one is waited for where it alone knows something

@@ -133,6 +133,9 @@ func (s *state) Apply(entry *raft.Log) any {
 		delete(s.data.Jobs, c.Job)
 		return nil
 	}
+	if !known && c.Kind == CommandTell {
+		return nil // it was forgotten meanwhile
+	}
 	if !known {
 		l = &jobState{Ledger: quorum.NewLedger(s.data.Cluster, c.Job, max(c.UnixMs, s.data.Floor))}
 	}

@@ -137,7 +137,10 @@ func TestWhatWasToldIsKept(t *testing.T) {
 	told := func(seq int64) []story.Told {
 		return []story.Told{{Seq: seq, AtMs: 5, Kind: story.Lost, Replica: "a", Cause: &quorum.Cause{Kind: quorum.CauseLink, Replica: "a"}}}
 	}
-	for i, c := range []Command{{Kind: CommandTell}, {Kind: CommandDrain, Replica: "b"}, {Kind: CommandTell}} {
+	if err := apply(t, s, Command{Kind: CommandTell, Job: "j", Told: told(1)}); err != nil || s.has("j") {
+		t.Errorf("told of a job that is not there: %v, and there is one: %v", err, s.has("j"))
+	}
+	for i, c := range []Command{{Kind: CommandDrain, Replica: "b"}, {Kind: CommandTell}, {Kind: CommandTell}} {
 		c.Job, c.UnixMs, c.Told = "j", 100, told(int64(min(i, 1)+1)) // the third says again what the second said
 		if err := apply(t, s, c); err != nil {
 			t.Fatal(err)

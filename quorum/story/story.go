@@ -8,7 +8,7 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// maxUnsaved bounds the entries that wait to be saved; of more, the newer half is saved.
+// maxUnsaved bounds the entries that one command carries.
 const maxUnsaved = 256
 
 // Story is a job's feed at the leader. It is owned by one goroutine.
@@ -31,7 +31,7 @@ func New(kept []Told, earlier bool) *Story {
 		s.quorum = kept[n-1].QuorumID
 	}
 	if earlier {
-		s.next = s.saved + 1 + maxUnsaved
+		s.next = s.saved + 1 + Most
 	}
 	return s
 }
@@ -58,6 +58,9 @@ func (s *Story) Ask(atMs int64, a Asked) {
 		s.add(Told{AtMs: atMs, Kind: a.Kind, Replica: a.Replica, QuorumID: s.quorum, By: a.By, From: a.From, Reason: a.Reason})
 	}
 }
+
+// Unask takes back what was asked for of a replica, or of the job, and did not happen.
+func (s *Story) Unask(id quorum.ReplicaID) { delete(s.asked, id) }
 
 // Led tells that another server leads from now on.
 func (s *Story) Led(atMs int64, term uint64, server string) {
@@ -170,11 +173,15 @@ func (s *Story) Since(seq int64, limit int) []Told {
 	return slices.Clone(found[:min(len(found), limit)])
 }
 
-// Left are the replicas that left, or were drained, in that order. An id is never used again.
-func (s *Story) Left() (left []quorum.Cause) {
+// Left are the replicas that left, or were drained, in the quorum of that id, in that order; but
+// those that came back.
+func (s *Story) Left(quorumID int64) (left []quorum.Cause) {
 	for _, t := range s.told {
-		if t.Kind == Left || t.Kind == Drained {
+		switch {
+		case (t.Kind == Left || t.Kind == Drained) && t.QuorumID == quorumID:
 			left = append(left, causeOf(t))
+		case t.Kind == Returned:
+			left = slices.DeleteFunc(left, func(c quorum.Cause) bool { return c.Replica == t.Replica })
 		}
 	}
 	return left
@@ -208,9 +215,11 @@ func (s *Story) Cost() (c Cost) {
 		if t.Kind == Resumed && t.Change != nil {
 			c.Lost += t.Change.Lost
 		}
-		c.ToMs = 0
-		if t.Kind == Finished {
+		switch t.Kind {
+		case Finished:
 			c.ToMs = t.AtMs
+		case Formed:
+			c.ToMs = 0
 		}
 	}
 	return c

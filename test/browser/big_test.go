@@ -79,6 +79,9 @@ func busyWorld(w *world, jobs int) (stop func()) {
 	}
 }
 
+// look says that a browser is started.
+var look = flag.Bool("browser.look", false, "look at the page with a browser (Debian: chromium)")
+
 var big = flag.Bool("browser.big", false, "also put 1,000 replicas and 10,000 events on the page, and measure what it costs")
 
 // A page with 1,000 replicas and 10,000 events is there within a second, no update holds its main

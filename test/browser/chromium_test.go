@@ -61,8 +61,8 @@ func openTab(t *testing.T) *tab {
 // chromium is the browser's path.
 func chromium(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("a browser takes too long for -short")
+	if !*look {
+		t.Skip("a browser takes two minutes: -browser.look")
 	}
 	for _, name := range []string{os.Getenv("SKERRY_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {

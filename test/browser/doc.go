@@ -1,10 +1,10 @@
 // Package browser looks at the lighthouse's page with a real browser: Debian's chromium,
 // without a window, driven by its own protocol.
 //
-//	go test ./test/browser                                      # the story, the looks
-//	go test ./test/browser -run Big -v -browser.big             # what a full page costs
-//	SKERRY_SCREENSHOTS=/tmp/shots go test ./test/browser        # and the pictures are kept there
-//	scripts/axe go test ./test/browser                          # and axe-core judges the page
+//	go test ./test/browser -browser.look                        # the story, the looks
+//	go test ./test/browser -run Big -v -browser.look -browser.big # what a full page costs
+//	SKERRY_SCREENSHOTS=/tmp/shots go test ./test/browser -browser.look # and the pictures are kept there
+//	scripts/axe go test ./test/browser -browser.look            # and axe-core judges the page
 //
 // Two kinds of servers are behind the page. The story has a real lighthouse of three servers
 // and real managers. Looks and loads have a server of this package's own (world), which

@@ -119,7 +119,7 @@ func TestActions(t *testing.T) {
 	w.patch(object{"jobs": object{"gpt-7b": job(object{"replica-0": replica(nil), "busy": replica(nil), "d": replica(object{"state": "draining"}), "e": object{"state": "evicted"}}, nil)}})
 	b.open(w.url)
 	b.says(".card", "replica-0")
-	for _, press := range []string{"drain replica-0", "evict replica-0", "kill replica-0", "take back d", "take back e", "hand the lead to 10.0.0.1:29510"} {
+	for _, press := range []string{"drain replica-0", "evict replica-0", "kill replica-0", "hand the lead to 10.0.0.1:29510"} {
 		b.click("main", press)
 		b.until("a dialog asks", `document.querySelector("dialog[open]") && document.activeElement.id === "reason"`)
 		b.reason("because of " + press)
@@ -140,8 +140,6 @@ func TestActions(t *testing.T) {
 		`/api/v1/jobs/gpt-7b/replicas/replica-0/drain {"reason":"because of drain replica-0"}`,
 		`/api/v1/jobs/gpt-7b/replicas/replica-0/evict {"reason":"because of evict replica-0"}`,
 		`/api/v1/jobs/gpt-7b/replicas/replica-0/kill {"reason":"because of kill replica-0"}`,
-		`/api/v1/jobs/gpt-7b/replicas/d/undo {"reason":"because of take back d"}`,
-		`/api/v1/jobs/gpt-7b/replicas/e/undo {"reason":"because of take back e"}`,
 		`/api/v1/leader/transfer {"reason":"because of hand the lead to 10.0.0.1:29510","to":"s1"}`,
 		`/api/v1/jobs/gpt-7b/rules {"min_replicas":4,"reason":"more of them"}`,
 		`/api/v1/jobs/gpt-7b/replicas/busy/kill {"reason":"it hangs"}`,

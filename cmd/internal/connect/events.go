@@ -2,6 +2,7 @@ package connect
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -167,6 +168,7 @@ func (l *Flags) stream(ctx context.Context, g *guard.Guard, addr string, query u
 	opened()
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxEventBytes)
+	lines.Split(wholeLines)
 	for lines.Scan() {
 		if len(lines.Bytes()) == 0 {
 			continue
@@ -179,6 +181,17 @@ func (l *Flags) stream(ctx context.Context, g *guard.Guard, addr string, query u
 		return unreachable(addr, l.timeout, networkCause(err))
 	}
 	return nil
+}
+
+// wholeLines is bufio.ScanLines without what a broken stream leaves of its last line.
+func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
+	if at := bytes.IndexByte(data, '\n'); at >= 0 {
+		return at + 1, data[:at], nil
+	}
+	if atEOF {
+		return len(data), nil, nil
+	}
+	return 0, nil, nil
 }
 
 // tooOld explains the answer of a server that has no events.

@@ -15,9 +15,10 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 )
 
-// Probes are the calls of gRPC's health service. They need nothing, as /healthz does: what
-// asks has neither a certificate nor a token.
-func Probes(method string) bool { return ServiceOf(method) == healthpb.Health_ServiceDesc.ServiceName }
+// Probes is the call of gRPC's health service that probes make. It needs nothing, as /healthz
+// does: what asks has neither a certificate nor a token. Watch, whose stream lasts, needs what
+// any call does: strangers would hold streams without end.
+func Probes(method string) bool { return method == healthpb.Health_Check_FullMethodName }
 
 // describes are the calls of gRPC's reflection, where that is served.
 func describes(method string) bool {

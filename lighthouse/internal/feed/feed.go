@@ -47,6 +47,11 @@ func (f *Feed) Ask(job string, atMs int64, kind story.Kind, id quorum.ReplicaID,
 	})
 }
 
+// Unask takes back what was asked for and did not happen.
+func (f *Feed) Unask(job string, id quorum.ReplicaID) {
+	f.tell(job, func(s *story.Story) { s.Unask(id) })
+}
+
 // Note keeps what the rules told, at that time in Unix milliseconds. round is the last quorum's.
 func (f *Feed) Note(job string, atMs, round int64, e quorum.Event) {
 	f.tell(job, func(s *story.Story) { s.Happened(atMs, round, e) })
@@ -67,12 +72,12 @@ func (f *Feed) tell(job string, change func(*story.Story)) {
 	}
 }
 
-// Left are the replicas of a job that left, or were drained, in that order.
-func (f *Feed) Left(job string) []quorum.Cause {
+// Left are the replicas of a job that left a quorum, see story.Story.Left.
+func (f *Feed) Left(job string, quorumID int64) []quorum.Cause {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s := f.mu.jobs[job]; s != nil {
-		return s.Left()
+		return s.Left(quorumID)
 	}
 	return nil
 }

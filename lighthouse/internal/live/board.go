@@ -131,6 +131,7 @@ func (b *board) show(doc api.Document) {
 	defer b.mu.Unlock()
 	p := patch(b.mu.doc, doc)
 	if len(p) == 0 {
+		b.mu.doc.NowMs, b.mu.whole = doc.NowMs, nil // for who comes now
 		return
 	}
 	b.mu.doc, b.mu.whole = doc, nil

@@ -88,7 +88,7 @@ func (m *Metrics) showServer(ours promauto.Factory) {
 
 // Handler answers a scrape.
 func (m *Metrics) Handler() http.Handler {
-	answer := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	answer := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !m.source.Leads() { // the leader forgets jobs, and tells nobody but the ledger
 			m.jobs.keep(m.source.Known)

@@ -186,7 +186,11 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, q query, form st
 		select {
 		case <-told:
 		case <-pings.C:
-			if form == typeSSE && st.send([]byte(": ping\n\n")) != nil {
+			ping := "\n" // an empty line: a reader that is gone is noticed
+			if form == typeSSE {
+				ping = ": ping\n\n"
+			}
+			if st.send([]byte(ping)) != nil {
 				return
 			}
 		case <-s.stopping:

@@ -28,7 +28,8 @@ type Metrics struct {
 	source Source
 	clock  clock
 
-	registry *prometheus.Registry // what Handler shows: these, and the process's
+	registry *prometheus.Registry // what ServeHTTP shows: these, and the process's
+	answer   http.Handler         // of few scrapes at a time: strangers may ask, and training goes first
 	theirs   prometheus.Registerer
 	reads    []read
 	all      []prometheus.Collector
@@ -59,6 +60,7 @@ type Metrics struct {
 func New(source Source, theirs prometheus.Registerer) (*Metrics, error) {
 	of := prometheus.Labels{"job": source.Job, "replica": source.Replica}
 	m := &Metrics{source: source, registry: prometheus.NewRegistry(), theirs: theirs}
+	m.answer = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	m.reads = m.source.reads(of)
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Name: prefix + name, Help: help, ConstLabels: of}
@@ -116,7 +118,7 @@ func (m *Metrics) Close() {
 
 // ServeHTTP answers a scrape.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	m.answer.ServeHTTP(w, r)
 }
 
 // Describe implements prometheus.Collector.

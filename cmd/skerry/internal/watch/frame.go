@@ -59,7 +59,7 @@ func (s *seen) header(now time.Time) []line {
 	if s.at.IsZero() {
 		text := "asking the lighthouse…"
 		if s.err != nil {
-			return []line{plain(text), {{cli.Plain(s.err.Error()), bad}}}
+			return []line{plain(text), {{printable.Line(cli.Plain(s.err.Error())), bad}}}
 		}
 		return []line{plain(text)}
 	}

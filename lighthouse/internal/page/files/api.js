@@ -12,7 +12,8 @@ export class Refusal extends Error {
 /** get asks for a document. It throws a Refusal, or what fetch throws if there is no answer. */
 export async function get(path, signal) {
   const within = AbortSignal.timeout(10e3);
-  const answer = await fetch(path, {headers: {Accept: "application/json"}, signal: signal ? AbortSignal.any([signal, within]) : within});
+  // Not from the browser's cache: what ticks is no part of an answer's tag.
+  const answer = await fetch(path, {cache: "no-store", headers: {Accept: "application/json"}, signal: signal ? AbortSignal.any([signal, within]) : within});
   if (!answer.ok) throw await refusal(answer);
   return answer.json();
 }

@@ -8,12 +8,11 @@ const mostReason = 512; // bytes, as the server counts
 
 const verbs = {
   drain: {title: "Drain", means: "It finishes its step and leaves. The others go on without it; no step is lost."},
-  evict: {title: "Evict", means: "It is put out at once and is not let in again. A step under way may be done anew.", grave: true},
+  evict: {title: "Evict", means: "It is put out at once and is not let in again; started anew it is another one, and may come. A step under way may be done anew.", grave: true},
   kill: {title: "Kill", means: "Its process ends at once. Whatever started it may start it again.", grave: true},
-  undo: {title: "Take back", means: "A drain that is not over ends; an evicted replica is let in again."},
 };
 
-/** actReplica asks why, and drains, evicts, kills or takes back. */
+/** actReplica asks why, and drains, evicts or kills. */
 export function actReplica(job, replica, verb) {
   const v = verbs[verb];
   ask({
@@ -114,7 +113,7 @@ function ask({title, means, about, button, grave, fields, act, done}) {
 }
 
 function refuse(error, message) {
-  error.textContent = message;
+  say(error, message);
   show(error, true);
 }
 

@@ -17,9 +17,9 @@ function fill(e, attrs, kids) {
   for (const [k, v] of Object.entries(attrs || {})) {
     if (v === null || v === undefined || v === false) continue;
     if (k.startsWith("on")) e.addEventListener(k.slice(2), v);
-    else e.setAttribute(k, v === true ? "" : v);
+    else e.setAttribute(k, v === true ? "" : k === "title" ? plain(String(v)) : v);
   }
-  for (const kid of kids) if (kid !== null && kid !== undefined) e.append(kid);
+  for (const kid of kids) if (kid !== null && kid !== undefined) e.append(typeof kid === "string" ? plain(kid) : kid);
   return e;
 }
 

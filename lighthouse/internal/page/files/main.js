@@ -165,7 +165,7 @@ async function fetchEvents(name, job) {
   f.asking = true;
   f.askedAt = Date.now();
   try {
-    store.tell(await get(eventsPath(name, f.asked ? store.last(name) : 0, 1000)), name);
+    store.tell(await get(eventsPath(name, f.asked ? store.last(name) : f.from || 0, 1000)), name);
     f.asked = true;
     changed();
   } catch {

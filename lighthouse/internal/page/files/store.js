@@ -16,7 +16,7 @@ const feeds = new Map();
 
 /**
  * feed is what is known of a job's events: list, oldest first; version, which rises with each
- * change; asked, once the old ones were asked for.
+ * change; asked, once those after from (the start, if there is none) were asked for.
  */
 export function feed(job) {
   let f = feeds.get(job);
@@ -39,6 +39,8 @@ export function replace(next) {
   if (next.now_ms) skew = next.now_ms - Date.now();
   // A job whose events count from the start again is another one of that name.
   for (const [job, f] of feeds) if (next.jobs[job] && next.jobs[job].last_seq < last(job)) Object.assign(f, {list: [], version: f.version + 1, asked: false});
+  // What was told while no stream was open is asked for, from here on.
+  for (const [job, f] of feeds) Object.assign(f, {from: last(job), asked: false});
   if (doc && !next.leader && !Object.keys(next.jobs).length) {
     next.jobs = doc.jobs;
     next.stale = true;

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -36,11 +37,7 @@ func (m *Machine) Leave(now time.Time, id ReplicaID, why string) {
 		return
 	}
 	defer m.tellFinished(now)
-	said := "left"
-	if why != "" {
-		said += ": " + why
-	}
-	gone := Cause{Kind: CauseLeft, Replica: id, Evidence: said, Reason: why}
+	gone := Cause{Kind: CauseLeft, Replica: id, Evidence: strings.TrimSuffix("left: "+why, ": "), Reason: why}
 	if r.draining {
 		gone.Kind, gone.Reason = CauseDrained, cmp.Or(r.drainWhy, why)
 	}

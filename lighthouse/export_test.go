@@ -7,10 +7,14 @@ import (
 
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // Entries is how many entries this server has written, or heard of.
 func (s *Server) Entries() uint64 { return s.cluster.Ledger().Progress().LastIndex }
+
+// Told is what this server's ledger keeps of what was told of a job.
+func (s *Server) Told(job string) []story.Told { return s.cluster.Ledger().Told(job) }
 
 // Crowd makes the server count n more sessions than it has.
 func (s *Server) Crowd(n int) { s.sessions.Add(int64(n)) }

@@ -41,7 +41,7 @@ type Cost struct {
 // Event is one thing that happened in a job.
 type Event struct {
 	Job string `json:"job"`
-	// Seq rises by one with each event of the job, and is never used again.
+	// Seq rises with the events of the job; a new leader leaves a gap.
 	Seq  int64 `json:"seq"`
 	AtMs int64 `json:"at_ms"`
 	// Kind is one of: formed, resumed, lost, left, drained, evicted, draining, kill,

@@ -248,6 +248,61 @@ func TestAClearedSuspicionCostsNothing(t *testing.T) {
 	j.wants(seq, "left: b left", "formed: b left · 1 member again after 5.0 ms")
 }
 
+// An ask that came to the answer that there was is no sign of what ends the quorum an hour later.
+func TestAnAskThatCameToNothingCostsNothing(t *testing.T) {
+	t.Parallel()
+	j := newJob(t, "a", "b")
+	j.commit("a", "b")
+	j.join(quorum.JoinAsk, "a", "b")
+	j.form() // the same answer: none else waits
+	j.after(time.Minute)
+	j.commit("a", "b")
+	seq := j.s.Last()
+	j.m.Leave(j.now, "b", "")
+	j.now = j.now.Add(5 * ms)
+	j.join(quorum.JoinFall, "a")
+	j.form()
+	j.wants(seq, "left: b left", "formed: b left · 1 member again after 5.0 ms")
+}
+
+// An outage goes on until a member commits, over a quorum that committed nothing.
+func TestAnOutageOfTwoQuorumsIsOne(t *testing.T) {
+	t.Parallel()
+	j := newJob(t, "a", "b", "c")
+	j.commit("a", "b", "c")
+	seq := j.s.Last()
+	j.m.Leave(j.now, "c", "")
+	j.now = j.now.Add(30 * ms)
+	j.join(quorum.JoinFall, "a", "b")
+	j.form()
+	j.now = j.now.Add(10 * ms)
+	j.m.Leave(j.now, "b", "")
+	j.now = j.now.Add(20 * ms)
+	j.join(quorum.JoinFall, "a")
+	j.form()
+	j.now = j.now.Add(40 * ms)
+	j.commit("a")
+	j.wants(seq, "left: c left", "formed: c left · 2 members again after 30 ms", "left: b left",
+		"formed: b left · 1 member again after 20 ms", "resumed: training goes on after 100 ms · 100 ms lost")
+}
+
+// Another one that leaves while the members come together does not explain a link that broke.
+func TestWhoLeavesLaterIsNotTheCulprit(t *testing.T) {
+	t.Parallel()
+	j := newJob(t, "a", "b", "c")
+	j.commit("a", "b", "c")
+	seq := j.s.Last()
+	accuse := []quorum.Accusation{{By: "a", Against: "b", QuorumID: j.m.Last().ID, Evidence: "connection reset"}}
+	j.joinWith(quorum.Join{Kind: quorum.JoinFall, Member: quorum.Member{ReplicaID: "a"}, Accusations: accuse})
+	j.m.Leave(j.now, "c", "")
+	j.join(quorum.JoinFall, "b")
+	j.form()
+	j.wants(seq, "left: c left", "formed: c left · 2 members again")
+	if got := j.s.Since(seq, 9)[1].Change.Cause; got.Kind != quorum.CauseAccused || got.Replica != "b" {
+		t.Errorf("the quorum fell by %v, want the link to b", got)
+	}
+}
+
 // A newcomer heals, and that is told once.
 func TestAHealIsTold(t *testing.T) {
 	t.Parallel()

@@ -102,18 +102,20 @@ func (f *Feed) Saved(job string, told []story.Told) {
 }
 
 // Events returns the oldest limit entries after since, oldest first.
-func (f *Feed) Events(job string, since int64, limit int) []api.Event {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s := f.mu.jobs[job]
-	if s == nil {
-		return nil
-	}
-	var events []api.Event
-	for _, t := range s.Since(since, limit) {
+func (f *Feed) Events(job string, since int64, limit int) (events []api.Event) {
+	for _, t := range f.since(job, since, limit) { // not under the lock, for which jobs wait
 		events = append(events, facts.Event(job, t))
 	}
 	return events
+}
+
+func (f *Feed) since(job string, since int64, limit int) []story.Told {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.mu.jobs[job]; s != nil {
+		return s.Since(since, limit)
+	}
+	return nil
 }
 
 // Newest is the number of the newest entry of each job that has any.

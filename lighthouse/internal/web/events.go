@@ -105,23 +105,32 @@ func (c *cursor) jobs() ([]string, error) {
 	return slices.Sorted(maps.Keys(newest)), err
 }
 
+// skimmed is how many events are read at a time to find the first after a time.
+const skimmed = 256
+
 // next returns up to most further events of a job.
 func (c *cursor) next(job string, most int) ([]api.Event, error) {
 	read, begun := c.read[job]
 	if !begun {
 		read = c.since
 	}
+	timed, page := !begun && c.sinceMs > 0, most
+	if timed {
+		page = max(most, skimmed)
+	}
 	for {
-		events, err := c.feed.Events(job, read, most)
+		events, err := c.feed.Events(job, read, page)
 		if err != nil || len(events) == 0 {
 			return nil, err
 		}
 		read = events[len(events)-1].Seq
 		c.read[job] = read
-		if !begun && c.sinceMs > 0 {
+		if timed {
 			events = slices.DeleteFunc(events, func(e api.Event) bool { return e.AtMs < c.sinceMs })
 		}
 		if len(events) > 0 {
+			events = events[:min(len(events), most)]
+			c.read[job] = events[len(events)-1].Seq
 			return events, nil
 		}
 	}
@@ -146,15 +155,16 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		if events, err = c.next(job, q.limit); err != nil {
 			break
 		}
+		// Of several jobs by time; those of one are in order already. What is too late for the answer
+		// goes at once: there may be many jobs.
 		all = append(all, events...)
+		slices.SortStableFunc(all, func(a, b api.Event) int { return cmp.Compare(a.AtMs, b.AtMs) })
+		all = slices.Clip(all[:min(len(all), q.limit)])
 	}
 	if err != nil {
 		fail(w, r, err)
 		return
 	}
-	// Of several jobs by time; those of one are in order already.
-	slices.SortStableFunc(all, func(a, b api.Event) int { return cmp.Compare(a.AtMs, b.AtMs) })
-	all = all[:min(len(all), q.limit)]
 	answer(w, r, all, all)
 }
 

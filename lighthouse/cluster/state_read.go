@@ -83,7 +83,8 @@ func readLedger(in *boundjson.Decoder, job string) (*jobState, error) {
 	if l.Job != job {
 		return nil, fmt.Errorf("Job = %.300q, want the name that it stands under", l.Job)
 	}
-	return l, errors.Join(l.Validate(), story.Validate(l.Told))
+	l.Told = story.Keep(nil, l.Told)
+	return l, l.Validate()
 }
 
 // checkSnapshot reads the newest snapshot that is kept, and returns why it is of no

@@ -65,18 +65,19 @@ const (
 const (
 	Most       = 1000 // entries that a ledger keeps of a job
 	mostNames  = 16   // replicas that one entry names of each kind
-	mostBytes  = 2048 // of one text in it
+	mostSeen   = 4    // witnesses of one of several that are gone
+	mostBytes  = 512  // of one text in it
 	mostKnown  = 256  // bytes of a name
 	mostNumber = quorum.MaxStep
 )
 
 // Keep appends to what is kept the entries that follow its newest, and drops what is oldest
 // above Most. An entry that is out of its bounds, or out of order, is left out: the feed is
-// for people, and no reason to refuse the command that it came with. It never writes into the
-// array that it was given.
+// for people, and no reason to refuse the command, or the snapshot, that it came with. It never
+// writes into the array that it was given.
 func Keep(kept, told []Told) []Told {
-	kept = slices.Clip(kept)
-	for i := range told[:min(len(told), Most)] {
+	kept, told = slices.Clip(kept), told[max(len(told)-Most, 0):]
+	for i := range told {
 		t := &told[i]
 		if n := len(kept); n > 0 && t.Seq <= kept[n-1].Seq || t.validate() != nil {
 			continue
@@ -87,19 +88,6 @@ func Keep(kept, told []Told) []Told {
 		kept = slices.Clone(kept[over:])
 	}
 	return kept
-}
-
-// Validate says what in a list that was read is not what Keep leaves.
-func Validate(kept []Told) error {
-	if len(kept) > Most {
-		return fmt.Errorf("told: %d entries, want at most %d", len(kept), Most)
-	}
-	for i := range kept {
-		if err := kept[i].validate(); err != nil {
-			return fmt.Errorf("told[%d]: %w", i, err)
-		}
-	}
-	return nil
 }
 
 // bounded is t with its lists and texts cut to what is kept.
@@ -116,6 +104,7 @@ func (t Told) bounded() Told {
 		c.Gone = make([]quorum.Cause, len(gone))
 		for i := range gone {
 			c.Gone[i] = boundedCause(gone[i])
+			c.Gone[i].Witnesses = c.Gone[i].Witnesses[:min(len(c.Gone[i].Witnesses), mostSeen)]
 		}
 		c.Settled.Digests = nil // what became of the step is told, not of which bytes
 		t.Change = &c

@@ -95,7 +95,7 @@ const maxDonors = 8
 
 // healOf is how far a member's heal is.
 func healOf(j Job, r quorum.ReplicaStatus) *api.Heal {
-	h := &api.Heal{Bytes: int64(r.Beat.HealBytes), TotalBytes: int64(r.Beat.HealTotal), From: []string{}}
+	h := &api.Heal{Bytes: bytesOf(r.Beat.HealBytes), TotalBytes: bytesOf(r.Beat.HealTotal), From: []string{}}
 	for _, donor := range j.Rules.Replicas {
 		if donor.Member && !donor.Heals && len(h.From) < maxDonors {
 			h.From = append(h.From, string(donor.ReplicaID))
@@ -106,6 +106,9 @@ func healOf(j Job, r quorum.ReplicaStatus) *api.Heal {
 	}
 	return h
 }
+
+// bytesOf is a peer's word, which may be any number.
+func bytesOf(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 // digits rounds to so many digits after the first.
 func digits(v float64, more int) float64 {

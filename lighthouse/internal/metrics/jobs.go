@@ -144,10 +144,11 @@ func (m *Metrics) Happened(job string, e quorum.Event) {
 	}
 }
 
-// repairs says that a change followed a fall, and that members of the quorum before are in
-// the new one: a job that ended, and began anew on another day, was not broken meanwhile.
+// repairs says that a change followed a fault, not the word of one that went, and that members of
+// the quorum before are in the new one: a job that ended, and began anew on another day, was not
+// broken meanwhile. (Of a larger quorum than the list has names some are taken to be there.)
 func repairs(c *quorum.Change) bool {
-	return c.Cause.Kind != quorum.CauseUnknown && len(c.Gone) < c.Before
+	return c.Cause.Kind != quorum.CauseUnknown && !c.Cause.Kind.Orderly() && len(c.Gone) < c.Before
 }
 
 // Killed counts a replica of a job that was killed.

@@ -103,7 +103,7 @@ func (j *job) restart() error {
 	j.writing = nil // its outcome is about a machine that is gone
 	j.machine = quorum.New(now, rules, l)
 	j.told = joblog.New(j.log, l.Last)
-	j.leadership.server.metrics.Began(j.name)
+	j.leadership.server.metrics.Began(j.name, l.Last != nil)
 	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)
 	j.timed = j.timing()
 	j.machine.Beats(j.timed.BeatInterval)

@@ -122,7 +122,7 @@ func (m *Manager) reportLocked(err error) {
 		return
 	}
 	a.err = err
-	m.log.WithLevel(levelOf(err)).Err(err).Int64(logkey.Step, m.mu.rank.Position().Step+1).
+	m.log.WithLevel(levelOf(err, m.mu.rank.Draining() != "")).Err(err).Int64(logkey.Step, m.mu.rank.Position().Step+1).
 		Int64(logkey.QuorumID, m.mu.rank.QuorumID()).Msg("step failed")
 	m.mu.Broadcast()
 }

@@ -45,7 +45,7 @@ func (m *Manager) takeNotice(n quorum.Notice) {
 	m.mu.Unlock()
 	if n.Kind == quorum.NoticeLost && means != quorum.HeardEarly {
 		err := lossOf(n)
-		m.log.WithLevel(levelOf(err)).Str(logkey.Peer, string(n.About)).Int64(logkey.QuorumID, n.QuorumID).
+		m.log.WithLevel(levelOf(err, false)).Str(logkey.Peer, string(n.About)).Int64(logkey.QuorumID, n.QuorumID).
 			Str(logkey.Reason, n.Reason).Msg(err.Error())
 		m.events.Emit(PeerLost{QuorumID: n.QuorumID, ReplicaID: string(n.About), Why: n.Reason})
 	}
@@ -84,8 +84,8 @@ func lossOf(n quorum.Notice) error {
 }
 
 // levelOf is how loud a cause is in the log: members leave, and replicas drain, on purpose.
-func levelOf(cause error) zerolog.Level {
-	if errors.Is(cause, errLeft) || errors.Is(cause, ErrDrained) {
+func levelOf(cause error, draining bool) zerolog.Level {
+	if draining || errors.Is(cause, errLeft) || errors.Is(cause, ErrDrained) {
 		return zerolog.InfoLevel
 	}
 	return zerolog.WarnLevel
@@ -125,7 +125,7 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 		return
 	}
 	epoch := pg.Epoch{Cluster: m.mu.rank.Quorum().Cluster, QuorumID: id}
-	step := m.mu.rank.Position().Step + 1
+	step, draining := m.mu.rank.Position().Step+1, m.mu.rank.Draining() != ""
 	m.mu.incident.Fell(time.Now(), id, ownWord(cause))
 	a := &m.mu.attempt
 	switch r := m.mu.request; {
@@ -155,7 +155,7 @@ func (m *Manager) fallWith(id int64, cause error, again bool) {
 	}
 	m.mu.Broadcast()
 	m.mu.Unlock()
-	m.log.WithLevel(levelOf(cause)).Err(cause).Int64(logkey.QuorumID, id).Int64(logkey.Step, step).Msg("quorum fell")
+	m.log.WithLevel(levelOf(cause, draining)).Err(cause).Int64(logkey.QuorumID, id).Int64(logkey.Step, step).Msg("quorum fell")
 	m.managed.Abort(epoch, cause)
 	m.events.Emit(GroupBroken{QuorumID: id, Step: step, Cause: cause})
 }

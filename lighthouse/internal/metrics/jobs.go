@@ -107,11 +107,14 @@ func (j *jobs) begin(job string) {
 	}
 }
 
-// Began says that a job begins here.
-func (m *Metrics) Began(job string) {
+// Began says that a job begins here; formed says that it has come to a quorum. Until then it has no
+// series.
+func (m *Metrics) Began(job string, formed bool) {
 	m.jobs.mu.Lock()
 	defer m.jobs.mu.Unlock()
-	m.jobs.begin(job)
+	if formed {
+		m.jobs.begin(job)
+	}
 }
 
 // Happened counts an event of a job.
@@ -119,6 +122,10 @@ func (m *Metrics) Happened(job string, e quorum.Event) {
 	j := m.jobs
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	// A name that clients made up costs no series.
+	if e.Kind != quorum.EventFormed && !j.known[job] {
+		return
+	}
 	j.begin(job)
 	switch e.Kind {
 	case quorum.EventLost:

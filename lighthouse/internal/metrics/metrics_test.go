@@ -79,7 +79,7 @@ func TestJobs(t *testing.T) {
 		{ReplicaID: "c", State: quorum.StateProbation},
 	}}}
 	m := s.metrics()
-	m.Began("j")
+	m.Began("j", true)
 	m.Killed("j")
 	m.Happened("j", quorum.Event{Kind: quorum.EventLost, ReplicaID: "a", Cause: quorum.Cause{Kind: quorum.CauseStream}})
 	m.Happened("j", quorum.Event{Kind: quorum.EventFell, Text: "a was lost"})
@@ -170,7 +170,7 @@ func TestLostReasons(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := (&served{leads: true}).metrics()
-		m.Began("j")
+		m.Began("j", true)
 		series := strings.Count(scraped(t, m), "\nskerry_lighthouse_lost_total{")
 		c.f(rules, now)
 		for _, e := range rules.Events() {

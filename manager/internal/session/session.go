@@ -421,11 +421,13 @@ func linkMessage(r quorum.LinkReport) *skerrypb.Up {
 // heard. (A stream that is cut loses what was sent on it last.) Nothing is sent
 // after it, and no other stream is opened.
 func (s *Session) Leave(why string, patience time.Duration) {
+	beat := wire.BeatToProto(s.cfg.Beat()) // how far it came
 	s.mu.Lock()
 	if s.mu.leaving != nil || !s.mu.connected {
 		s.mu.Unlock()
 		return
 	}
+	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Beat{Beat: beat}})
 	s.sendLocked(&skerrypb.Up{Message: &skerrypb.Up_Leaving{Leaving: &skerrypb.Leaving{Why: wire.Text(why)}}})
 	ended := make(chan struct{})
 	s.mu.leaving = ended

@@ -100,7 +100,7 @@ func TestTrainerOutOfMemory(t *testing.T) {
 		goesOn(j.members[other])
 	}
 	leader, _ := j.leaderAfter(0)
-	j.servers[leader].Says(`lost component=lighthouse job=default quorum_id=`, 0)
+	j.servers[leader].Says(`WRN lost cause=`, 0)
 	if text := j.servers[leader].String(); !strings.Contains(text, `reason="stream broke`) {
 		t.Errorf("the death was not seen by the end of its connection:\n%s", text)
 	}

@@ -44,6 +44,12 @@ func counters(t *testing.T, l *lighthousetest.Server) map[string]float64 {
 func TestSteadyStateAsksNobody(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, lighthousetest.Patient, direct) // it asks nobody who is late whether he lives
+	// What is told of the beginning is saved a second after it, once.
+	testkit.Eventually(t, "the ledger is not written for a while", func() bool {
+		was := counters(t, f.light)["skerry_lighthouse_raft_last_index"]
+		f.train(t, 1500*time.Millisecond)
+		return counters(t, f.light)["skerry_lighthouse_raft_last_index"] == was
+	})
 	before := counters(t, f.light)
 	from := f.trainers[0].steps()
 	for _, tr := range f.trainers {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/internal/joblog"
 	"github.com/skerry-ft/skerry/quorum"
@@ -53,16 +54,10 @@ type job struct {
 	look     time.Time                     // when quiet inputs are to be looked at; zero: there are none
 	looked   time.Time                     // when they last were
 	saves    saves
-	writing  *write  // the decision that is being written; nil: none
-	broken   error   // the ledger could not be written: the machine is not used any more
-	events   []event // the newest eventsKept
-	told     joblog.Log
-}
-
-// event is what the rules noted, with the time that pages show.
-type event struct {
-	AtMs int64  `json:"at_ms"`
-	Text string `json:"text"`
+	writing  *write     // the decision that is being written; nil: none
+	broken   error      // the ledger could not be written: the machine is not used any more
+	events   []api.Note // what the rules noted: the newest eventsKept
+	told     joblog.Log // of the same
 }
 
 // newJob rebuilds a job from the ledger, or begins it for a client of that

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/internal/answer"
 	"github.com/skerry-ft/skerry/quorum"
@@ -49,7 +50,10 @@ type write struct {
 // write starts what makes a decision so, beside the job's goroutine: whatever
 // comes in meanwhile is taken, and answered by a later decision.
 func (j *job) write(d quorum.Decision) {
-	w := &write{d: d, token: d.Quorum.Token, createdMs: d.Quorum.CreatedMs, told: j.leadership.feed.Unsaved(j.name)}
+	w := &write{d: d, token: d.Quorum.Token, createdMs: d.Quorum.CreatedMs}
+	if d.Changed { // else nothing is written
+		w.told = j.leadership.feed.Unsaved(j.name)
+	}
 	if d.Changed && w.token == (quorum.Token{}) {
 		_, _ = rand.Read(w.token[:]) // never fails, as its documentation says
 	}
@@ -135,7 +139,7 @@ func (j *job) push() {
 		j.told.Event(e)
 		at := time.Now().UnixMilli()
 		j.leadership.feed.Note(j.name, at, round, e)
-		j.events = append(j.events, event{AtMs: at, Text: e.String()})
+		j.events = append(j.events, api.Note{AtMs: at, Text: e.String()})
 		j.events = j.events[max(len(j.events)-eventsKept, 0):]
 	}
 }

@@ -3,6 +3,7 @@ package lighthouse
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/wire"
@@ -185,6 +186,9 @@ func (s *Server) Status(ctx context.Context) (Status, error) {
 	}
 	for _, j := range lead.all() {
 		one, err := j.facts(ctx)
+		if err == nil {
+			err = j.do(ctx, func(time.Time) { one.Events = slices.Clone(j.events) })
+		}
 		if err != nil {
 			return st, err
 		}
@@ -223,9 +227,6 @@ func (j *job) facts(ctx context.Context) (facts.Job, error) {
 	one := facts.Job{Name: j.name}
 	err := j.do(ctx, func(now time.Time) {
 		one.Now, one.Rules, one.BeatInterval = now, j.machine.Status(now), j.timing().BeatInterval
-		for _, e := range j.events {
-			one.Events = append(one.Events, api.Note(e))
-		}
 	})
 	one.LastSeq, one.Cost = j.leadership.feed.Account(j.name)
 	return one, err

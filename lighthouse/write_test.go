@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
@@ -81,7 +82,7 @@ func TestInputsAreTakenWhileTheLedgerIsWritten(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
-		answers <- len(overWire(t, got, new(torchftpb.LighthouseQuorumResponse)).GetQuorum().GetParticipants())
+		answers <- len(testkit.OverWire(t, got, new(torchftpb.LighthouseQuorumResponse)).GetQuorum().GetParticipants())
 	}
 	go ask("a")
 	for writing := false; !writing; {

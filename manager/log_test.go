@@ -2,19 +2,16 @@ package manager
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/manager/internal/state"
-	"github.com/skerry-ft/skerry/tensor"
 )
 
 // logged keeps what the managers of a world log, at a level and above.
@@ -75,25 +72,11 @@ func TestLogOfADeath(t *testing.T) {
 		w := newWorld(t)
 		log := logsOf(w, zerolog.InfoLevel)
 		a, b, c := w.trainer("a"), w.trainer("b"), w.trainer("c")
-		dying := make(chan struct{})
-		c.ops = func(ctx context.Context, grads []float32) error {
-			_ = c.m.Group().AllReduce(ctx, tensor.Of(grads[:len(grads)/2]), tensor.Avg)
-			if c.m.Step() == 5 {
-				close(dying)
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			_ = c.m.Group().AllReduce(ctx, tensor.Of(grads[len(grads)/2:]), tensor.Avg)
-			return nil
-		}
+		halfway := c.stopsHalfway(5)
 		a.start(15)
 		b.start(15)
 		c.start(15)
-		select {
-		case <-dying:
-		case <-time.After(patience):
-			t.Fatal("step 5 is not reached")
-		}
+		halfway()
 		fell := a.m.QuorumID()
 		c.kill()
 		w.reaches(15, a, b)

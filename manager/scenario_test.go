@@ -18,6 +18,30 @@ import (
 	"github.com/skerry-ft/skerry/tensor"
 )
 
+// stopsHalfway makes a trainer stop in that step with one all-reduce done and one to do; the
+// function that it returns waits until it has.
+func (tr *trainer) stopsHalfway(step int64) (wait func()) {
+	stopped := make(chan struct{})
+	tr.ops = func(ctx context.Context, grads []float32) error {
+		_ = tr.m.Group().AllReduce(ctx, tensor.Of(grads[:len(grads)/2]), tensor.Avg)
+		if tr.m.Step() == step {
+			close(stopped)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		_ = tr.m.Group().AllReduce(ctx, tensor.Of(grads[len(grads)/2:]), tensor.Avg)
+		return nil
+	}
+	return func() {
+		tr.w.t.Helper()
+		select {
+		case <-stopped:
+		case <-time.After(patience):
+			tr.w.t.Fatalf("step %d is not reached", step)
+		}
+	}
+}
+
 // A replica dies with one all-reduce done and one under way: the survivors
 // discard the step and redo it without it.
 func TestDeathInTheMiddleOfAllReduce(t *testing.T) {
@@ -25,25 +49,11 @@ func TestDeathInTheMiddleOfAllReduce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		a, b, c := w.trainer("a"), w.trainer("b"), w.trainer("c")
-		dying := make(chan struct{})
-		c.ops = func(ctx context.Context, grads []float32) error {
-			_ = c.m.Group().AllReduce(ctx, tensor.Of(grads[:len(grads)/2]), tensor.Avg)
-			if c.m.Step() == 5 {
-				close(dying)
-				<-ctx.Done()
-				return ctx.Err()
-			}
-			_ = c.m.Group().AllReduce(ctx, tensor.Of(grads[len(grads)/2:]), tensor.Avg)
-			return nil
-		}
+		halfway := c.stopsHalfway(5)
 		a.start(15)
 		b.start(15)
 		c.start(15)
-		select {
-		case <-dying:
-		case <-time.After(patience):
-			t.Fatal("step 5 is not reached")
-		}
+		halfway()
 		c.kill()
 		w.reaches(15, a, b)
 		w.agree(a, b, c)

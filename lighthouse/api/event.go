@@ -3,10 +3,10 @@ package api
 // Cause says why a replica went, or why a quorum ended. It names the culprit.
 type Cause struct {
 	// Kind is one of: unknown, stream (its stream to the lighthouse broke), silent (beats
-	// were missed), link (peers' links to it broke), left (its own word), drained, evicted,
-	// stuck, superseded (a new incarnation took its place), odd (it called another
-	// collective), unhealed, differs, error (its own step failed), straggler (it did not
-	// join in time), joined (a joiner is let in), rules, restored.
+	// were missed), link (peers' links to it broke), accused (one did, and it is not known
+	// dead), left (its own word), drained, evicted, stuck, away, superseded (a new incarnation
+	// took its place), refused, apart (it and another member do not reach each other), failed
+	// (its own step did), absent (it did not join in time).
 	Kind string `json:"kind"`
 	// Replica is the replica that it is about, if it is about a single one.
 	Replica string `json:"replica,omitempty"`
@@ -44,9 +44,9 @@ type Event struct {
 	// Seq rises with the events of the job; a new leader leaves a gap.
 	Seq  int64 `json:"seq"`
 	AtMs int64 `json:"at_ms"`
-	// Kind is one of: formed, resumed, lost, left, drained, evicted, draining, kill,
-	// configured, joined, returned, stuck, away, cleared, refused, apart, mended, probation,
-	// diverged, position_fell, restored, doubted, leader, finished.
+	// Kind is one of: formed, resumed, healed, lost, left, drained, evicted, draining, kill,
+	// configured, returned, stuck, away, moves (it was stuck, or away), refused, apart, mended,
+	// probation, diverged, position_fell, restored, doubted, leader, finished.
 	Kind string `json:"kind"`
 	// Replica is the replica that it is about; empty: the job.
 	Replica  string   `json:"replica"`

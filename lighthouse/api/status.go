@@ -46,19 +46,7 @@ type JobStatus struct {
 	MaxStep      int64  `json:"max_step"` // highest step known
 	Members      int    `json:"members"`
 	Participants int    `json:"participants"`
-	MinReplicas  int    `json:"min_replicas"`
-
-	// The rules in force, and how often sessions beat.
-	MaxReplicas        int   `json:"max_replicas"` // 0: no bound of its own
-	JoinTimeoutMs      int64 `json:"join_timeout_ms"`
-	HeartbeatTimeoutMs int64 `json:"heartbeat_timeout_ms"`
-	SuspectAfterMs     int64 `json:"suspect_after_ms"`
-	GraceMs            int64 `json:"grace_ms"`
-	StuckAfterMs       int64 `json:"stuck_after_ms"` // 0: never
-	EvictStuck         bool  `json:"evict_stuck"`
-	ProbationAfter     int   `json:"probation_after"` // 0: never
-	StepTimeMs         int64 `json:"step_time_ms"`    // the median of late; 0: not known
-	BeatIntervalMs     int64 `json:"beat_interval_ms"`
+	Rules
 
 	Replicas []ReplicaStatus `json:"replicas"`
 	History  []HistoryStatus `json:"history"` // newest first

@@ -35,8 +35,6 @@ func Sentence(t Told) string {
 		parts = []string{asked(t, "was told to drain")}
 	case Kill:
 		parts = []string{asked(t, "was killed")}
-	case Undo:
-		parts = []string{asked(t, "may come back")}
 	case Configured:
 		parts = []string{asked(t, "rules were changed")}
 	default:

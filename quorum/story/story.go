@@ -38,7 +38,7 @@ func New(kept []Told, earlier bool) *Story {
 
 // Asked is what an operator, or a program of theirs, asked for.
 type Asked struct {
-	Kind    Kind // draining, evicted, kill, undo, configured
+	Kind    Kind // draining, evicted, kill, configured
 	Replica quorum.ReplicaID
 	By      string // who, as far as it was proved
 	From    string // the address of who asked

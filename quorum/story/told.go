@@ -32,7 +32,7 @@ type Told struct {
 // Kind is what is told. Readers skip a kind that they do not know.
 type Kind string
 
-// The kinds. Draining, Kill and Undo are asked for; Leader says that another server leads.
+// The kinds. Draining and Kill are asked for; Leader says that another server leads.
 const (
 	Formed       Kind = "formed"
 	Resumed      Kind = "resumed"
@@ -57,7 +57,6 @@ const (
 	Finished     Kind = "finished"
 	Draining     Kind = "draining"
 	Kill         Kind = "kill"
-	Undo         Kind = "undo"
 	Leader       Kind = "leader"
 )
 

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
@@ -23,19 +24,6 @@ func formed(n int) quorum.Quorum {
 		q.Members, q.Participants = append(q.Members, m), append(q.Participants, m.ReplicaID)
 	}
 	return q
-}
-
-// overWire is what a client reads of a message.
-func overWire[M proto.Message](t *testing.T, sent, read M) M {
-	t.Helper()
-	data, err := proto.Marshal(sent)
-	if err == nil {
-		err = proto.Unmarshal(data, read)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return read
 }
 
 // What is encoded once reads as if it were encoded for each.
@@ -57,7 +45,7 @@ func TestAnswerIsEncodedOnce(t *testing.T) {
 		} else if sent != first {
 			t.Error("encoded again for another member")
 		}
-		got := overWire(t, down, new(skerrypb.Down)).GetAnswer()
+		got := testkit.OverWire(t, down, new(skerrypb.Down)).GetAnswer()
 		read, err := wire.AnswerFromProto(got)
 		if err != nil || got.GetNumber() != uint64(i) {
 			t.Fatalf("answer %d: %v", got.GetNumber(), err)
@@ -67,7 +55,7 @@ func TestAnswerIsEncodedOnce(t *testing.T) {
 		}
 	}
 	once := a.Torchft()
-	theirs := overWire(t, once, new(torchftpb.Quorum))
+	theirs := testkit.OverWire(t, once, new(torchftpb.Quorum))
 	if again := a.Torchft(); again != once || len(theirs.GetParticipants()) != 3 || theirs.GetQuorumId() != 7 ||
 		!cmp.Equal(theirs.GetParticipants()[1].GetReconfigureHandles(), []string{"handle"}) {
 		t.Errorf("torchft's answer: %v", theirs)
@@ -81,7 +69,7 @@ func TestLargeQuorumIsToldInParts(t *testing.T) {
 	a := New(q, nil)
 	for _, i := range []int{0, 1, quorum.MaxListed} {
 		id := q.Members[i].ReplicaID
-		down := overWire(t, a.Down(quorum.Answered{ReplicaID: id, Number: 4})(), new(skerrypb.Down))
+		down := testkit.OverWire(t, a.Down(quorum.Answered{ReplicaID: id, Number: 4})(), new(skerrypb.Down))
 		if size := proto.Size(down); size > 1_000 {
 			t.Errorf("a part of %d bytes, want at most 1,000", size)
 		}

@@ -25,14 +25,10 @@ type Job struct {
 
 // Status is the job as /status.json has it.
 func (j Job) Status() api.JobStatus {
-	m, r := j.Rules, j.rules()
+	m := j.Rules
 	st := api.JobStatus{
 		Job: j.Name, Client: m.Client.String(), Stands: m.Stands, FellBy: m.Fell.String(), Wanted: m.Wanted,
-		Reason: m.Reason.String(), Replicas: []api.ReplicaStatus{}, History: historyStatus(j.History),
-		MinReplicas: r.MinReplicas, MaxReplicas: r.MaxReplicas, JoinTimeoutMs: r.JoinTimeoutMs,
-		HeartbeatTimeoutMs: r.HeartbeatTimeoutMs, SuspectAfterMs: r.SuspectAfterMs, GraceMs: r.GraceMs,
-		StuckAfterMs: r.StuckAfterMs, ProbationAfter: r.ProbationAfter, StepTimeMs: r.StepTimeMs,
-		EvictStuck: r.EvictStuck, BeatIntervalMs: r.BeatIntervalMs,
+		Reason: m.Reason.String(), Replicas: []api.ReplicaStatus{}, History: historyStatus(j.History), Rules: j.rules(),
 	}
 	if q := m.Last; q != nil {
 		st.QuorumID, st.Round, st.CreatedMs, st.Formed = q.ID, q.Round, q.CreatedMs, q.Reason

@@ -31,7 +31,7 @@ const orderly = ["left", "drained", "evicted"]; // by a word, not by a failure
 /** toneOf is a quorum change's colour: bad for a failure, warn where one went by a word, info where one was let in. */
 export function toneOf(change) {
   const e = change.formed;
-  const kinds = [e.cause, ...(e.gone || [])].map(c => c && c.kind).filter(k => k && k !== "unknown" && k !== "joined");
+  const kinds = [e.cause, ...(e.gone || [])].map(c => c && c.kind).filter(k => k && k !== "unknown");
   return kinds.some(k => !orderly.includes(k)) ? "bad" : kinds.length ? "warn" : "info";
 }
 
@@ -114,15 +114,15 @@ const groups = {
   "all kinds": null,
   "quorums": ["formed", "resumed", "restored", "finished"],
   "deaths": ["lost", "stuck", "away", "moves", "kill"],
-  "joins and goodbyes": ["joined", "returned", "left", "drained", "evicted", "draining"],
+  "joins and goodbyes": ["returned", "left", "drained", "evicted", "draining"],
   "heals": ["healed"],
-  "what was asked for": ["draining", "evicted", "kill", "undo", "configured"],
+  "what was asked for": ["draining", "evicted", "kill", "configured"],
   "doubts": ["refused", "apart", "mended", "probation", "moves", "doubted", "diverged", "position_fell"],
   "the lead": ["leader"],
 };
 
 const kindTones = {lost: "bad", stuck: "bad", away: "bad", kill: "bad", diverged: "bad", position_fell: "bad", evicted: "warn", draining: "warn", drained: "warn",
-  refused: "warn", apart: "warn", probation: "warn", doubted: "warn", joined: "info", returned: "info", formed: "good", resumed: "good", finished: "done", healed: "good"};
+  refused: "warn", apart: "warn", probation: "warn", doubted: "warn", returned: "info", formed: "good", resumed: "good", finished: "done", healed: "good"};
 
 const fewEvents = 100;
 

@@ -3,23 +3,8 @@ package lighthouse
 import (
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/skerry-ft/skerry/quorum"
 )
-
-// overWire is what a client reads of a message.
-func overWire[M proto.Message](t *testing.T, sent, read M) M {
-	t.Helper()
-	data, err := proto.Marshal(sent)
-	if err == nil {
-		err = proto.Unmarshal(data, read)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return read
-}
 
 // Of two beats that wait the newer counts, and each session waits once.
 func TestBeatsAreGathered(t *testing.T) {

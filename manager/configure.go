@@ -59,8 +59,8 @@ func (m *Manager) configuredFor(q *quorum.Quorum, anew bool, took time.Duration)
 	}
 	m.mu.Broadcast()
 	m.mu.Unlock()
-	m.reached(a.ReplicaIDs...)
-	m.reached(a.Primary) // which has another name there, in a quorum of thousands
+	m.probes.Reached(a.ReplicaIDs...)
+	m.probes.Reached(a.Primary) // which has another name there, in a quorum of thousands
 	if anew {
 		m.log.Info().Int64(logkey.QuorumID, q.ID).Dur(logkey.ElapsedMs, took).Msg("group configured")
 		m.events.Emit(Configured{QuorumID: q.ID, Took: took})

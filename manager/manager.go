@@ -22,6 +22,7 @@ import (
 	"github.com/skerry-ft/skerry/manager/internal/incident"
 	"github.com/skerry-ft/skerry/manager/internal/listen"
 	"github.com/skerry-ft/skerry/manager/internal/metrics"
+	"github.com/skerry-ft/skerry/manager/internal/prober"
 	"github.com/skerry-ft/skerry/manager/internal/replica"
 	"github.com/skerry-ft/skerry/manager/internal/state"
 	"github.com/skerry-ft/skerry/manager/internal/tasks"
@@ -53,7 +54,7 @@ type Manager struct {
 	events     events.Events[Event]
 	metrics    *metrics.Metrics
 	presence   presence
-	probes     prober
+	probes     *prober.Prober // peers that were out of reach
 	healBytes  atomic.Uint64
 	comparison *state.Comparison // of the open attempt; the trainer's goroutine's
 	balloting  atomic.Int32      // ballots that are out
@@ -123,7 +124,6 @@ func New(cfg Config) (*Manager, error) {
 	m.sampled, m.sampler = guard.Sampled(m.log)
 	m.presence = newPresence()
 	m.tasks = tasks.New()
-	m.probes.mu.peers = make(map[quorum.ReplicaID]*probed)
 	m.linked = make(chan struct{})
 	m.mu.rank = quorum.NewRank(quorum.RankConfig{
 		GroupRank: cfg.GroupRank, GroupWorldSize: cfg.GroupWorldSize, MinReplicas: cfg.MinReplicas,
@@ -135,6 +135,10 @@ func New(cfg Config) (*Manager, error) {
 	m.transport = cfg.Transport
 	if err := m.open(); err != nil {
 		return nil, fmt.Errorf("manager: %w", err)
+	}
+	m.probes = prober.New(m.id, nil, m.tasks, m.log) // of a rank above 0, which has no session
+	if m.replica != nil {
+		m.probes = prober.New(m.id, m.replica, m.tasks, m.log)
 	}
 	m.backend = &issued{Backend: cfg.Debug.Wrap("replicate", cfg.Backend), m: m}
 	m.managed = pg.NewManaged(m.backend, participation{m})

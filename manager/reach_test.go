@@ -79,7 +79,7 @@ func TestOutOfReach(t *testing.T) {
 		w.agree(a, b, c)
 		a.m.mu.Lock()
 		defer a.m.mu.Unlock()
-		if n := len(a.m.probes.mu.peers); n > 0 {
+		if n := a.m.probes.Len(); n > 0 {
 			t.Errorf("a still probes %d peers", n)
 		}
 	})

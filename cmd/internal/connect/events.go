@@ -25,26 +25,6 @@ const eventsPath = "/api/v1/events"
 // maxEventBytes bounds one event: its names and texts are bounded by the server.
 const maxEventBytes = 1 << 20
 
-// Events returns what happened in a job, or in all if none is named, oldest first.
-func (l *Flags) Events(ctx context.Context, job string) (events []api.Event, err error) {
-	query := url.Values{}
-	if job != "" {
-		query.Set("job", job)
-	}
-	err = l.first(ctx, func(ctx context.Context, g *guard.Guard, addr string) error {
-		body, err := l.fetch(ctx, g, addr, eventsPath, query)
-		if err != nil {
-			return tooOld(err)
-		}
-		events = nil
-		if err := json.Unmarshal(body, &events); err != nil {
-			return fmt.Errorf("lighthouse %s did not answer with events: %w", addr, err)
-		}
-		return nil
-	})
-	return events, err
-}
-
 // Follow passes on what happens in a job, or in all if none is named, after the events
 // that were seen already, over the death of servers, other leaders and answers that mean
 // "not now", with pauses, until ctx ends or told returns an error. Trouble is told what comes between, once: that no server
@@ -132,10 +112,16 @@ func (f *follower) query() url.Values {
 		q.Set("job", f.job)
 	}
 	if f.newest > 0 {
-		q.Set("since", "t"+strconv.FormatInt(max(f.newest-overlap.Milliseconds(), 0), 10))
+		q.Set("since", sinceTime(f.since()))
 	}
 	return q
 }
+
+// since is from when on there may be events that are new, in Unix milliseconds.
+func (f *follower) since() int64 { return max(f.newest-overlap.Milliseconds(), 0) }
+
+// sinceTime is how the API is asked for the events of a time and later.
+func sinceTime(ms int64) string { return "t" + strconv.FormatInt(ms, 10) }
 
 func (f *follower) take(line []byte) error {
 	var e api.Event

@@ -44,6 +44,12 @@ func TestTroubles(t *testing.T) {
 		said = append(said, line.texts...)
 	}
 	both("Lines of logs", said, 80)
+	for _, text := range all.sentinelTexts(append(trainersErrors, "manager/internal/final", "pg/tcp/internal/frame", "pg/reach")) {
+		if text, _, _ := strings.Cut(text, ": `"); !strings.Contains(page, "`"+text+"`") {
+			t.Errorf("%s has no line that is found by the words of the error %q", troublesPage, text)
+		}
+	}
+	checkQuoted(t, all, sectionOf(t, page, "Commands, starts and connections"))
 	for _, cause := range all.errorTexts("manager", "errors.go") {
 		if section := sectionOf(t, page, "Why a step was discarded"); !strings.Contains(section, "| `"+cause+"` |") {
 			t.Errorf("%s: no line in the section of discarded steps for %q", troublesPage, cause)
@@ -98,6 +104,46 @@ func compareSection(t *testing.T, page, title string, want []string, fewest int)
 		}
 	}
 }
+
+// othersWords are of the standard library.
+var othersWords = []string{"certificate is valid for …, not …", "remote error: tls: bad certificate"}
+
+// checkQuoted: what a section's tables quote in their first cells, but for what "…" stands
+// for, and names in capitals, is said somewhere in the code.
+func checkQuoted(t *testing.T, all *tree, section string) {
+	var code strings.Builder
+	for _, f := range all.files {
+		if !f.test {
+			for _, text := range literals(f.ast) {
+				code.WriteString(text) // literals that are added stand beside each other
+			}
+		}
+	}
+	quotes := 0
+	for line := range strings.Lines(section) {
+		if !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		first, _, _ := strings.Cut(line[1:], " | ")
+		for _, span := range codeSpan.FindAllStringSubmatch(first, -1) {
+			if slices.Contains(othersWords, span[1]) {
+				continue
+			}
+			quotes++
+			for _, part := range valuesInQuote.Split(span[1], -1) {
+				if !strings.Contains(code.String(), strings.TrimSpace(part)) {
+					t.Errorf("%s quotes %q, and nothing in the code says %q", troublesPage, span[1], part)
+				}
+			}
+		}
+	}
+	if quotes < 30 {
+		t.Errorf("%d quotes in the section, want 30 at least: the test reads it wrongly", quotes)
+	}
+}
+
+// valuesInQuote stand for what a line names.
+var valuesInQuote = regexp.MustCompile(`…|\b[A-Z]{4,}\b|\b[0-9]+\b`)
 
 func sectionOf(t *testing.T, page, title string) string {
 	_, section, ok := strings.Cut(page, "\n## "+title+"\n")
@@ -167,6 +213,23 @@ func (t *tree) errorTexts(dir, name string) (found []string) {
 			found = append(found, literals(s)...)
 		}
 	})
+	return found
+}
+
+// sentinelTexts are the texts of packages' exported errors.
+func (t *tree) sentinelTexts(packages []string) (found []string) {
+	for _, dir := range packages {
+		t.specs(dir, func(_ string, s *ast.ValueSpec) {
+			for i, name := range s.Names {
+				if !strings.HasPrefix(name.Name, "Err") || i >= len(s.Values) {
+					continue
+				}
+				if call, ok := s.Values[i].(*ast.CallExpr); ok && calls(call, "New") {
+					found = append(found, literals(call)...)
+				}
+			}
+		})
+	}
 	return found
 }
 

@@ -35,7 +35,14 @@ func TestTroubles(t *testing.T) {
 	both("States of a replica", all.constants("quorum", "ReplicaState"), 16)
 	both("Why there is no quorum", all.variable("quorum", "reasonNames"), 16)
 	both("Causes", all.names("quorum", "CauseKind")[1:], 15) // the first is the kind of all, for an unknown number
-	both("Events", all.variable("quorum", "eventNames"), 30)
+	both("Events", append(all.variable("quorum", "eventNames"), all.constants("quorum/story", "Kind")...), 50)
+	for _, name := range []string{"Sentence", "plain", "gone", "formed", "resumed"} {
+		for _, part := range all.literalsOf("quorum/story", name) {
+			if part = strings.Trim(part, ": "); strings.Contains(part, " ") && !strings.Contains(part, "%") && !strings.Contains(page, part) {
+				t.Errorf("%s does not have %q of a sentence of the history", troublesPage, part)
+			}
+		}
+	}
 	var said []string
 	for _, line := range all.loudLines() {
 		if line.texts == nil {

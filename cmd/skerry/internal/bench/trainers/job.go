@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -133,7 +135,7 @@ func (j *job) hear(s said) error {
 		return nil // it is dead
 	}
 	if s.err != nil {
-		return fmt.Errorf("the session of %s ended: %w", m.id, s.err)
+		return j.lose(m, s.err)
 	}
 	if p := s.down.GetProbe(); p != nil {
 		return m.send(&skerrypb.Up{Message: &skerrypb.Up_ProbeReply{ProbeReply: &skerrypb.ProbeReply{Number: p.GetNumber()}}})
@@ -158,6 +160,20 @@ func (j *job) hear(s said) error {
 	case *skerrypb.Down_Refused:
 		return fmt.Errorf("%s is refused: %s", m.id, x.Refused.GetText())
 	}
+	return nil
+}
+
+// lose lets a member go whose session the lighthouse ended, as it does on a machine so busy that
+// beats are late. A server that has gone ends all sessions.
+func (j *job) lose(m *member, err error) error {
+	name, _, _ := strings.Cut(string(m.id), ":")
+	j.missing = append(j.missing, name)
+	j.members = slices.DeleteFunc(j.members, func(o *member) bool { return o == m })
+	j.change = change{}
+	if status.Code(err) == codes.Unavailable || len(j.members) <= witnesses {
+		return fmt.Errorf("the session of %s ended: %w", m.id, err)
+	}
+	j.all.saw(func(m *Measured) { m.Lost++ })
 	return nil
 }
 

@@ -2,7 +2,9 @@ package trainers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"google.golang.org/grpc"
@@ -87,8 +89,8 @@ func (m *member) read(ctx context.Context, to chan<- said) {
 }
 
 func (m *member) send(up *skerrypb.Up) error {
-	if err := m.stream.Send(up); err != nil {
-		return fmt.Errorf("%s: %w", m.id, err) // read has the cause
+	if err := m.stream.Send(up); err != nil && !errors.Is(err, io.EOF) { // at the end read has the cause
+		return fmt.Errorf("%s: %w", m.id, err)
 	}
 	return nil
 }

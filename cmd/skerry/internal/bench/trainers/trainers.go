@@ -43,6 +43,7 @@ type Measured struct {
 	Deaths, Joins []time.Duration // from the first word about it to the last member's next quorum
 	Steps         int             // committed, of all jobs
 	Beats         int             // sent
+	Lost          int             // members whose session the lighthouse ended
 }
 
 // Trainers are the jobs. It is safe for concurrent use.

@@ -24,6 +24,7 @@ func (m *measuring) tell(emit func(Series)) {
 			{Name: "viewers-steps", Unit: "1/s", Samples: s.steps},
 			{Name: "viewers-answer", Unit: "ms", Samples: s.answer},
 			{Name: "viewers-death", Unit: "ms", Samples: s.death},
+			{Name: "viewers-lost", Unit: "count", Samples: s.lost},
 			{Name: "viewers-join", Unit: "ms", Samples: s.join},
 		} {
 			if len(one.Samples) > 0 { // else nothing of the kind happened

@@ -97,6 +97,7 @@ type measuring struct {
 type sampled struct {
 	cores, memory, beats, steps []float64
 	answer, death, join         []float64 // ms
+	lost                        []float64 // members, in each period
 }
 
 // round is one period without viewers, and one with.
@@ -156,6 +157,7 @@ func (m *measuring) period(ctx context.Context, s *sampled) error {
 	memory, err := usage.Resident(m.PID)
 	s.cores, s.memory = append(s.cores, used.Seconds()/wall), append(s.memory, memory)
 	s.beats, s.steps = append(s.beats, float64(seen.Beats)/wall), append(s.steps, float64(seen.Steps)/wall)
+	s.lost = append(s.lost, float64(seen.Lost))
 	for _, took := range seen.Deaths {
 		s.death = append(s.death, ms(took))
 	}

@@ -114,7 +114,6 @@ func runDemo(t *testing.T, full bool) (r demoRun) {
 	}
 	demo.Says(": loss ", at) // all train again
 	testkit.Eventually(t, "status --watch shows that all train again", func() bool { return strings.Contains(w.frame(), "4 of 4 members take part") })
-	r.victims = victims(demo.String())
 	ask := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), skerry, args...)
 		cmd.Env = append(os.Environ(), env...)
@@ -125,7 +124,7 @@ func runDemo(t *testing.T, full bool) (r demoRun) {
 		return string(out)
 	}
 	r.frame = w.frame()
-	r.history, r.why, r.whyDead = ask("history"), ask("why"), ask("why", r.victims[4])
+	r.history, r.why, r.whyDead = ask("history"), ask("why"), ask("why", victims(demo.String())[4])
 	r.victims = victims(demo.String()) // a sixth may be among them
 	w.quit()
 	if full {

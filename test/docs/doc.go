@@ -1,4 +1,4 @@
-// Package docs runs what README.md, docs/ and python/README.md tell their readers to type.
+// Package docs runs what README.md, CONTRIBUTING.md, docs/ and python/README.md tell their readers to type.
 //
 // A page's fenced blocks have a language, which says what becomes of them:
 //

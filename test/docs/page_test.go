@@ -30,7 +30,7 @@ func pages(t *testing.T) []string {
 	for i := range found {
 		found[i] = filepath.ToSlash(strings.TrimPrefix(found[i], root+string(filepath.Separator)))
 	}
-	return append([]string{"README.md", "python/README.md"}, found...)
+	return append([]string{"README.md", "CONTRIBUTING.md", "python/README.md"}, found...)
 }
 
 func readPage(t *testing.T, page string) []string {

@@ -2,7 +2,11 @@ package docs
 
 // tables are the pages' entries; a command without one is run as it stands.
 var tables = map[string][]rule{
-	"README.md":               readme,
+	"README.md": readme,
+	"CONTRIBUTING.md": {
+		{is: "go test ./...", not: "this is one of those tests"},
+		{is: "go test ./internal/tidy", not: "it is run beside this test"},
+	},
 	"docs/API.md":             api,
 	"docs/OPERATIONS.md":      operations,
 	"docs/PYTHON.md":          python,

@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/internal/joblog"
+	"github.com/skerry-ft/skerry/lighthouse/internal/steprate"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/shell"
 )
@@ -58,6 +59,7 @@ type job struct {
 	broken   error      // the ledger could not be written: the machine is not used any more
 	events   []api.Note // what the rules noted: the newest eventsKept
 	told     joblog.Log // of the same
+	steps    steprate.Run
 }
 
 // newJob rebuilds a job from the ledger, or begins it for a client of that

@@ -60,7 +60,10 @@ func (b *beats) take() []heard {
 func (j *job) takeBeats() {
 	for _, h := range j.beats.take() {
 		if j.sessions[h.session.id] == h.session {
-			_ = j.machine.Beat(j.now(), h.session.id, h.beat)
+			now := j.now()
+			if j.machine.Beat(now, h.session.id, h.beat) == nil {
+				j.steps.Heard(now, h.beat.Position.Step)
+			}
 		}
 	}
 }

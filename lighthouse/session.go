@@ -15,6 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/serverbeat"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -152,15 +153,15 @@ var errFinished = errors.New("session refused")
 
 // deliver sends what is queued, until the session ends.
 func (s *session) deliver(stream upstream) {
-	var beats serverBeats
+	var beats serverbeat.Beats
 	for {
 		var down *skerrypb.Down
 		select {
 		case make := <-s.out:
 			down = make()
-			beats.sent(down)
-		case <-beats.due:
-			down = beats.next()
+			beats.Sent(down)
+		case <-beats.Due:
+			down = beats.Next()
 		case <-s.ctx.Done():
 			if errors.Is(context.Cause(s.ctx), errFinished) {
 				for len(s.out) > 0 && stream.Send((<-s.out)()) == nil {
@@ -248,6 +249,7 @@ func (s *session) open(j *job, hello wire.Hello) error {
 		if old := j.sessions[s.id]; old != nil {
 			old.end(errReplaced)
 		}
+		j.steps.Opened(hello.TotalSteps, len(j.sessions) == 0)
 		j.sessions[s.id] = s
 		s.send(&skerrypb.Down{Message: &skerrypb.Down_Welcome{Welcome: wire.WelcomeToProto(j.welcome(now, hello.Hello))}})
 		j.log.Debug().Str(logkey.ReplicaID, string(s.id)).Msg("session opened")

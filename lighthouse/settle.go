@@ -137,6 +137,9 @@ func (j *job) push() {
 	for _, e := range j.machine.Events() {
 		j.leadership.server.metrics.Happened(j.name, e)
 		j.told.Event(e)
+		if e.Kind == quorum.EventPositionFell {
+			j.steps.FellBack()
+		}
 		at := time.Now().UnixMilli()
 		j.leadership.feed.Note(j.name, at, round, e)
 		j.events = append(j.events, api.Note{AtMs: at, Text: e.String()})

@@ -16,6 +16,7 @@ type Hello struct {
 	GroupWorldSize int
 	Relay          bool   // the server is to pass the session on to the leader
 	Avoid          string // host:port of the server just lost: do not redirect there yet
+	TotalSteps     int64  // of the run; 0: it does not know
 	quorum.Hello
 }
 
@@ -32,6 +33,7 @@ func HelloToProto(h Hello) *skerrypb.SessionHello {
 		Accusations:    AccusationsToProto(h.Accusations),
 		Relay:          h.Relay,
 		Avoid:          h.Avoid,
+		TotalSteps:     h.TotalSteps,
 	}
 }
 
@@ -46,6 +48,7 @@ func HelloFromProto(h *skerrypb.SessionHello) (Hello, error) {
 		GroupWorldSize: int(c.number("group_world_size", int64(h.GetGroupWorldSize()), 1, MaxGroupWorldSize)),
 		Relay:          h.GetRelay(),
 		Avoid:          c.text("avoid", h.GetAvoid(), MaxAddressBytes),
+		TotalSteps:     c.rising("total_steps", h.GetTotalSteps()),
 		Hello: quorum.Hello{
 			ReplicaID: c.newID("replica_id", h.GetReplicaId()),
 			Client:    quorum.KindSkerry,

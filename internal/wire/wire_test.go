@@ -99,7 +99,7 @@ func TestRoundTrips(t *testing.T) {
 	gotJ, err := JoinFromProto(overTheWire(t, JoinToProto(j)))
 	same("join", j, gotJ, err)
 
-	h := Hello{Job: "digits", Address: "http://h:1", StoreAddress: "h:2", GroupWorldSize: 4,
+	h := Hello{Job: "digits", Address: "http://h:1", StoreAddress: "h:2", GroupWorldSize: 4, TotalSteps: 600,
 		Hello: quorum.Hello{ReplicaID: "a:1", Client: quorum.KindSkerry, Position: j.Member.Position, Last: j.Last,
 			Accusations: j.Accusations}}
 	gotH, err := HelloFromProto(overTheWire(t, HelloToProto(h)))

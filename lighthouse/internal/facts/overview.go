@@ -6,6 +6,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/api"
+	"github.com/skerry-ft/skerry/lighthouse/internal/steprate"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/story"
 )
@@ -31,6 +32,9 @@ func (j Job) Overview() api.Job {
 	}
 	for _, r := range m.Replicas {
 		o.MaxStep = max(o.MaxStep, position(r).Step)
+	}
+	if o.StepsTotal = j.StepsTotal; m.State.InUse() {
+		o.EtaMs = steprate.Left(o.MaxStep, j.StepsTotal, j.LongRate).Milliseconds()
 	}
 	slow := story.StragglesAbove(m.Replicas)
 	for _, r := range m.Replicas {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func job(name string, stands bool) api.Job {
 	j := api.Job{JobFacts: api.JobFacts{
 		Job: name, State: "training", QuorumID: 1795, Ordinal: 59, Round: 1, Stands: stands, MaxStep: 661, Members: 3, Participants: 3, Reason: "all joined",
-		Goodput: 0.9754, LastSeq: 3,
+		Goodput: 0.9754, LastSeq: 3, StepsTotal: 60_000, EtaMs: 4_400_000,
 	}}
 	if !stands {
 		j.State, j.FellBy = "reforming", "replica-0:00000000-0000-0000-0000-000000000000 died"

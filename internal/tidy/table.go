@@ -90,6 +90,7 @@ var mayImport = map[string][]string{
 
 	"manager/internal/final":    {},
 	"manager/internal/tasks":    {},
+	"manager/internal/blame":    {"pg"},
 	"manager/internal/prober":   {"quorum", "manager/internal/tasks"},
 	"manager/internal/events":   {},
 	"manager/internal/incident": {"quorum"},

@@ -60,6 +60,7 @@ type job struct {
 	events   []api.Note // what the rules noted: the newest eventsKept
 	told     joblog.Log // of the same
 	steps    steprate.Run
+	ordinal  int64 // of the last quorum, among the job's; 0: not known
 }
 
 // newJob rebuilds a job from the ledger, or begins it for a client of that
@@ -99,6 +100,7 @@ func (j *job) restart() error {
 	j.turns = shell.NewTurns(now)
 	j.writing = nil // its outcome is about a machine that is gone
 	j.machine = quorum.New(now, rules, l)
+	j.ordinal = j.leadership.ledger.Quorums(j.name)
 	j.told = joblog.New(j.log, l.Last)
 	j.leadership.server.metrics.Began(j.name, l.Last != nil)
 	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)

@@ -227,6 +227,7 @@ func (j *job) facts(ctx context.Context) (facts.Job, error) {
 	one := facts.Job{Name: j.name}
 	err := j.do(ctx, func(now time.Time) {
 		one.Now, one.Rules, one.BeatInterval = now, j.machine.Status(now), j.timing().BeatInterval
+		one.Ordinal = j.ordinal
 		one.StepsTotal, one.LongRate = j.steps.Total(), j.steps.PerSecond(now)
 	})
 	one.LastSeq, one.Cost = j.leadership.feed.Account(j.name)

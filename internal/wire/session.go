@@ -31,9 +31,7 @@ func HelloToProto(h Hello) *skerrypb.SessionHello {
 		Position:       PositionToProto(h.Position),
 		Last:           LastAnswerToProto(h.Last),
 		Accusations:    AccusationsToProto(h.Accusations),
-		Relay:          h.Relay,
-		Avoid:          h.Avoid,
-		TotalSteps:     h.TotalSteps,
+		Relay:          h.Relay, Avoid: h.Avoid, TotalSteps: h.TotalSteps,
 	}
 }
 

@@ -49,15 +49,17 @@ type Event struct {
 	// probation, diverged, position_fell, restored, doubted, leader, finished.
 	Kind string `json:"kind"`
 	// Replica is the replica that it is about; empty: the job.
-	Replica  string   `json:"replica"`
-	QuorumID int64    `json:"quorum_id,omitempty"`
-	Round    int64    `json:"round,omitempty"`
-	Cause    *Cause   `json:"cause,omitempty"`
-	Members  int      `json:"members,omitempty"`
-	Before   int      `json:"before,omitempty"`
-	Joined   []string `json:"joined,omitempty"`
-	Gone     []Cause  `json:"gone,omitempty"`
-	Cost     *Cost    `json:"cost,omitempty"`
+	Replica  string `json:"replica"`
+	QuorumID int64  `json:"quorum_id,omitempty"`
+	Round    int64  `json:"round,omitempty"`
+	// Ordinal is the quorum's number among those of its job, from 1; 0: not known.
+	Ordinal int64    `json:"ordinal,omitempty"`
+	Cause   *Cause   `json:"cause,omitempty"`
+	Members int      `json:"members,omitempty"`
+	Before  int      `json:"before,omitempty"`
+	Joined  []string `json:"joined,omitempty"`
+	Gone    []Cause  `json:"gone,omitempty"`
+	Cost    *Cost    `json:"cost,omitempty"`
 	// By is who asked for it: a certificate's name, "token", or an address.
 	By string `json:"by,omitempty"`
 	// From is the address that it was asked from.

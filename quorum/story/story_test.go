@@ -125,7 +125,7 @@ func (j *job) tell() {
 		round = last.Round
 	}
 	for _, e := range j.m.Events() {
-		j.s.Happened(j.now.UnixMilli(), round, e)
+		j.s.Happened(j.now.UnixMilli(), story.Last{Round: round}, e)
 	}
 }
 
@@ -394,7 +394,7 @@ func TestAFeedIsBounded(t *testing.T) {
 // A feed in words, as pages and the command line show it.
 func ExampleSentence() {
 	s := story.New(nil, false)
-	s.Happened(0, 1, quorum.Event{Kind: quorum.EventFormed, QuorumID: 59, Change: &quorum.Change{
+	s.Happened(0, story.Last{Round: 1}, quorum.Event{Kind: quorum.EventFormed, QuorumID: 59, Change: &quorum.Change{
 		Before: 5, Members: 4, Known: 4 * ms, Reformed: 11 * ms, Settled: quorum.Settlement{Outcome: quorum.Discard, Step: 661}, Redone: true,
 		Gone: []quorum.Cause{{Kind: quorum.CauseLink, Replica: "replica-0", Witnesses: []quorum.ReplicaID{"replica-3", "replica-4"}}},
 	}})

@@ -19,6 +19,7 @@ type Told struct {
 	Replica  quorum.ReplicaID `json:",omitempty"`
 	QuorumID int64            `json:",omitempty"`
 	Round    int64            `json:",omitempty"`
+	Ordinal  int64            `json:",omitempty"` // of the quorum, among the job's; 0: not known
 	Cause    *quorum.Cause    `json:",omitempty"` // of a replica that went, or stands still
 	Change   *quorum.Change   `json:",omitempty"` // of a quorum that was formed, or resumed
 	Text     string           `json:",omitempty"` // what no field says
@@ -132,7 +133,7 @@ var (
 
 // validate checks sizes and numbers.
 func (t *Told) validate() error {
-	for _, n := range []int64{t.Seq, t.AtMs, t.QuorumID, t.Round} {
+	for _, n := range []int64{t.Seq, t.AtMs, t.QuorumID, t.Round, t.Ordinal} {
 		if n < 0 || n > mostNumber {
 			return errNumber
 		}

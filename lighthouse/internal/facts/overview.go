@@ -21,6 +21,7 @@ func (j Job) Overview() api.Job {
 		LostMs: j.Cost.Lost.Milliseconds(), Goodput: digits(j.Cost.Goodput(j.Now.UnixMilli(), j.down()), 4),
 	}, Replicas: []api.Replica{}}
 	if q := m.Last; q != nil {
+		o.Ordinal = j.Ordinal
 		o.QuorumID, o.Round, o.CreatedMs, o.Formed = q.ID, q.Round, q.CreatedMs, q.Reason
 		o.Members, o.Participants = len(q.Members), len(q.Participants)
 	}

@@ -11,7 +11,7 @@ import (
 // Event is an entry of a job's story as the API has it.
 func Event(job string, t story.Told) api.Event {
 	e := api.Event{
-		Job: job, Seq: t.Seq, AtMs: t.AtMs, Kind: string(t.Kind), Replica: string(t.Replica), QuorumID: t.QuorumID, Round: t.Round,
+		Job: job, Seq: t.Seq, AtMs: t.AtMs, Kind: string(t.Kind), Replica: string(t.Replica), QuorumID: t.QuorumID, Round: t.Round, Ordinal: t.Ordinal,
 		By: t.By, From: t.From, Reason: t.Reason, Text: story.Sentence(t),
 	}
 	if t.Cause != nil {

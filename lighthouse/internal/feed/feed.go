@@ -52,9 +52,9 @@ func (f *Feed) Unask(job string, id quorum.ReplicaID) {
 	f.tell(job, func(s *story.Story) { s.Unask(id) })
 }
 
-// Note keeps what the rules told, at that time in Unix milliseconds. round is the last quorum's.
-func (f *Feed) Note(job string, atMs, round int64, e quorum.Event) {
-	f.tell(job, func(s *story.Story) { s.Happened(atMs, round, e) })
+// Note keeps what the rules told, at that time in Unix milliseconds.
+func (f *Feed) Note(job string, atMs int64, last story.Last, e quorum.Event) {
+	f.tell(job, func(s *story.Story) { s.Happened(atMs, last, e) })
 }
 
 // tell changes a job's story.

@@ -158,13 +158,13 @@ func TestPipe(t *testing.T) {
 			got = append(got, strings.TrimSpace(l[len("15:04:05.000 "):]))
 		}
 		want := []string{
-			"job digits: step 661, training, quorum #59 round 1 stands, 3 of 3 members take part",
+			"job digits: step 661 of 60000, training, quorum #59 round 1 stands, 3 of 3 members take part",
 			"job digits: replica-10:00000000 live",
 			"job digits: replica-2:00000000 suspect: one witness",
 			"job digits: replica-1:00000000 live",
 			"job digits: replica-0:00000000 lost: stream broke",
 			"no answer", "the lighthouse answers",
-			"job digits: step 661, reforming, quorum #59 fell: replica-0 died",
+			"job digits: step 661 of 60000, reforming, quorum #59 fell: replica-0 died",
 			"job digits: replica-10:00000000 lost: stream broke",
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {

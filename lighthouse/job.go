@@ -12,6 +12,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/beatqueue"
 	"github.com/skerry-ft/skerry/lighthouse/internal/joblog"
 	"github.com/skerry-ft/skerry/lighthouse/internal/steprate"
 	"github.com/skerry-ft/skerry/quorum"
@@ -41,7 +42,7 @@ type job struct {
 	ended      chan struct{}           // closed when run has ended
 	founder    shell.Founder           // set before run
 	cancel     context.CancelCauseFunc // ends run
-	beats      beats
+	beats      *beatqueue.Queue[*session]
 
 	machine  *quorum.Machine
 	rules    shell.JobRules
@@ -72,7 +73,7 @@ func newJob(l *leadership, name string, kind quorum.ClientKind) (*job, error) {
 		rules: shell.NewJobRules(l.server.rules(), kind, nil),
 		log:   l.server.log.With().Str(logkey.Job, name).Logger(),
 		calls: make(chan call), wrote: make(chan *write, 1), ended: make(chan struct{}),
-		beats:    beats{ready: make(chan struct{}, 1)},
+		beats:    beatqueue.New[*session](),
 		sessions: make(map[quorum.ReplicaID]*session),
 		askers:   make(map[quorum.ReplicaID][]*asker),
 		number:   uint64(now.UnixMicro()), // above every one of an earlier leadership
@@ -136,7 +137,7 @@ func (j *job) run(ctx context.Context) {
 			j.take(c)
 			loud = !c.quiet
 			loud = j.drainCalls() || loud
-		case <-j.beats.ready:
+		case <-j.beats.Ready():
 			if j.looked.Add(quietTurn).After(time.Now()) {
 				break // they are taken together, when it is time to look
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/beatqueue"
 	"github.com/skerry-ft/skerry/lighthouse/internal/serverbeat"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -50,9 +51,7 @@ type session struct {
 	cancel context.CancelCauseFunc
 	left   bool // said that it goes for good; owned by the receiving goroutine
 
-	// beats is the place of its newest beat among those that wait for the job's next
-	// look, from 1; 0: none does. Guarded by the lock of its job's beats.
-	beats int
+	beat beatqueue.Place // of its newest, among those that wait for the job's next look
 
 	// relayed says that another server passes the session on, and has not said
 	// that the replica's own stream ended; owned by the receiving goroutine.
@@ -283,7 +282,7 @@ func (s *session) take(j *job, up *skerrypb.Up) error {
 			s.refuse(0, err)
 			return err
 		}
-		j.beats.add(s, beat)
+		j.beats.Add(s, &s.beat, beat)
 		return nil
 	}
 	input, err := j.input(s, up)

@@ -66,6 +66,7 @@ var mayImport = map[string][]string{
 	"lighthouse/api":                 {},
 	"lighthouse/internal/access":     {"internal/guard", "internal/wire/..."},
 	"lighthouse/internal/answer":     {"quorum", "internal/wire/..."},
+	"lighthouse/internal/beatqueue":  {"quorum"},
 	"lighthouse/internal/health":     {},
 	"lighthouse/internal/feed":       {"quorum", "quorum/story", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/web"},
 	"lighthouse/internal/joblog":     {"quorum"},

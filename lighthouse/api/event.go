@@ -46,7 +46,8 @@ type Event struct {
 	AtMs int64 `json:"at_ms"`
 	// Kind is one of: formed, resumed, healed, lost, left, drained, evicted, draining, kill,
 	// configured, returned, stuck, away, moves (it was stuck, or away), refused, apart, mended,
-	// probation, diverged, position_fell, restored, doubted, leader, finished.
+	// probation, diverged, position_fell, restored, doubted, leader,
+	// transfer (another server is to lead), finished.
 	Kind string `json:"kind"`
 	// Replica is the replica that it is about; empty: the job.
 	Replica  string `json:"replica"`

@@ -35,6 +35,8 @@ func Sentence(t Told) string {
 		parts = []string{asked(t, "was told to drain")}
 	case Stays:
 		parts = []string{asked(t, "stays: its drain was taken back")}
+	case Transfer:
+		parts = []string{asked(t, t.Text)}
 	case Kill:
 		parts = []string{asked(t, "was killed")}
 	case Configured:

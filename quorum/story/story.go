@@ -43,6 +43,7 @@ type Asked struct {
 	By      string // who, as far as it was proved
 	From    string // the address of who asked
 	Reason  string
+	Text    string // what no field says: of a transfer all
 }
 
 // Ask notes what was asked for, before it is carried out: of a drain and an eviction the rules
@@ -55,7 +56,7 @@ func (s *Story) Ask(atMs int64, a Asked) {
 		}
 		s.asked[a.Replica] = a
 	default:
-		s.add(Told{AtMs: atMs, Kind: a.Kind, Replica: a.Replica, QuorumID: s.quorum, By: a.By, From: a.From, Reason: a.Reason})
+		s.add(Told{AtMs: atMs, Kind: a.Kind, Replica: a.Replica, QuorumID: s.quorum, By: a.By, From: a.From, Reason: a.Reason, Text: a.Text})
 	}
 }
 

@@ -33,7 +33,7 @@ type Told struct {
 // Kind is what is told. Readers skip a kind that they do not know.
 type Kind string
 
-// The kinds. Draining, Stays and Kill are asked for; Leader says that another server leads.
+// The kinds. Draining, Stays, Kill and Transfer are asked for; Leader says that another server leads.
 const (
 	Formed       Kind = "formed"
 	Resumed      Kind = "resumed"
@@ -60,6 +60,7 @@ const (
 	Stays        Kind = "stays" // its drain was taken back
 	Kill         Kind = "kill"
 	Leader       Kind = "leader"
+	Transfer     Kind = "transfer" // another server is to lead, as its text says
 )
 
 // Bounds on what is told.

@@ -23,10 +23,8 @@ type Hello struct {
 // HelloToProto converts h.
 func HelloToProto(h Hello) *skerrypb.SessionHello {
 	return &skerrypb.SessionHello{
-		Job:            h.Job,
-		ReplicaId:      string(h.ReplicaID),
-		Address:        h.Address,
-		StoreAddress:   h.StoreAddress,
+		Job: h.Job, ReplicaId: string(h.ReplicaID),
+		Address: h.Address, StoreAddress: h.StoreAddress,
 		GroupWorldSize: uint32(h.GroupWorldSize),
 		Position:       PositionToProto(h.Position),
 		Last:           LastAnswerToProto(h.Last),
@@ -223,10 +221,9 @@ func WelcomeToProto(w Welcome) *skerrypb.Welcome {
 		Cluster:            w.Cluster,
 		BeatIntervalMs:     milliseconds(w.BeatInterval),
 		HeartbeatTimeoutMs: milliseconds(w.HeartbeatTimeout),
-		JoinTimeoutMs:      milliseconds(w.JoinTimeout),
-		ServerBeatMs:       millisecondsOrNone(w.ServerBeat),
-		Servers:            w.Servers,
-		Sources:            SourcesToProto(w.Sources),
+		JoinTimeoutMs:      milliseconds(w.JoinTimeout), ServerBeatMs: millisecondsOrNone(w.ServerBeat),
+		Servers: w.Servers,
+		Sources: SourcesToProto(w.Sources),
 	}
 }
 
@@ -313,7 +310,7 @@ func NoticeToProto(n quorum.Notice) *skerrypb.Down {
 			QuorumId: n.QuorumID, ReplicaId: string(n.About), Fact: FactToProto(n.Fact)}}}
 	case quorum.NoticeLost:
 		return &skerrypb.Down{Message: &skerrypb.Down_Lost{Lost: &skerrypb.Lost{
-			QuorumId: n.QuorumID, ReplicaId: string(n.About), Why: Text(n.Reason)}}}
+			QuorumId: n.QuorumID, ReplicaId: string(n.About), Why: Text(n.Reason), Cause: uint32(n.Cause)}}}
 	case quorum.NoticeWanted:
 		return &skerrypb.Down{Message: &skerrypb.Down_ChangeWanted{ChangeWanted: &skerrypb.ChangeWanted{
 			QuorumId: n.QuorumID, Reason: Text(n.Reason)}}}
@@ -403,6 +400,9 @@ func noticeOf(m noticed) (n quorum.Notice, ok bool, err error) {
 			QuorumID: c.rising("quorum_id", lost.GetQuorumId()),
 			About:    c.id("replica_id", lost.GetReplicaId()),
 			Reason:   c.text("why", lost.GetWhy(), MaxTextBytes),
+		}
+		if kind := lost.GetCause(); kind <= uint32(quorum.CauseAbsent) { // else of a newer version
+			n.Cause = quorum.CauseKind(kind)
 		}
 	case wanted != nil:
 		c.enter("change_wanted")

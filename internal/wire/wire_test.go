@@ -137,7 +137,7 @@ func TestNoticesRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, n := range []quorum.Notice{
 		{Kind: quorum.NoticeFallen, QuorumID: 3, About: "b:2", Fact: sampleJoin().Fact},
-		{Kind: quorum.NoticeLost, QuorumID: 3, About: "b:2", Reason: "two witnesses"},
+		{Kind: quorum.NoticeLost, QuorumID: 3, About: "b:2", Reason: "two witnesses", Cause: quorum.CauseLink},
 		{Kind: quorum.NoticeWanted, QuorumID: 3, Reason: "c:3 waits"},
 		{Kind: quorum.NoticeProbe, Number: 77, QuorumID: 3},
 		{Kind: quorum.NoticeDrain, Reason: "maintenance"},
@@ -162,6 +162,11 @@ func TestNoticesRoundTrip(t *testing.T) {
 		} else if d := cmp.Diff(n, got); d != "" {
 			t.Errorf("rank notice changed (-want +got):\n%s", d)
 		}
+	}
+	later := NoticeToProto(quorum.Notice{Kind: quorum.NoticeLost, About: "b:2", Reason: "fell into a hole"})
+	later.GetLost().Cause = 200
+	if n, _, err := NoticeFromProto(later); err != nil || n.Cause != quorum.CauseUnknown || n.About != "b:2" {
+		t.Errorf("a cause of a newer version: %+v, %v", n, err)
 	}
 	down := NoticeToProto(quorum.Notice{Kind: quorum.NoticeRefused, Number: 5, Reason: "a:1 beats"})
 	if got := RefusalError(down.GetRefused()); !errors.Is(got, quorum.ErrNameInUse) || down.GetRefused().GetNumber() != 5 {

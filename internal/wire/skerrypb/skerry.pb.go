@@ -2814,10 +2814,12 @@ func (x *Fallen) GetFact() *Fact {
 }
 
 type Lost struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	QuorumId      int64                  `protobuf:"varint,1,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"`
-	ReplicaId     string                 `protobuf:"bytes,2,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
-	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	QuorumId  int64                  `protobuf:"varint,1,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"`
+	ReplicaId string                 `protobuf:"bytes,2,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
+	Why       string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	// The kind of its cause: quorum.CauseKind, whose numbers stay. 0: the lighthouse does not say.
+	Cause         uint32 `protobuf:"varint,4,opt,name=cause,proto3" json:"cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2871,6 +2873,13 @@ func (x *Lost) GetWhy() string {
 		return x.Why
 	}
 	return ""
+}
+
+func (x *Lost) GetCause() uint32 {
+	if x != nil {
+		return x.Cause
+	}
+	return 0
 }
 
 type ChangeWanted struct {
@@ -5965,12 +5974,13 @@ const file_skerry_proto_rawDesc = "" +
 	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x02 \x01(\tR\treplicaId\x12#\n" +
-	"\x04fact\x18\x03 \x01(\v2\x0f.skerry.v1.FactR\x04fact\"T\n" +
+	"\x04fact\x18\x03 \x01(\v2\x0f.skerry.v1.FactR\x04fact\"j\n" +
 	"\x04Lost\x12\x1b\n" +
 	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x02 \x01(\tR\treplicaId\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\"C\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\x12\x14\n" +
+	"\x05cause\x18\x04 \x01(\rR\x05cause\"C\n" +
 	"\fChangeWanted\x12\x1b\n" +
 	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"<\n" +

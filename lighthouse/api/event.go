@@ -68,4 +68,7 @@ type Event struct {
 	Reason string `json:"reason,omitempty"`
 	// Text is the event in one sentence.
 	Text string `json:"text"`
+	// What is the same without what it cost, for those who show that apart; empty: all of
+	// text is.
+	What string `json:"what,omitempty"`
 }

@@ -334,6 +334,28 @@ func TestAHealIsTold(t *testing.T) {
 	}
 }
 
+// What happened is told without its cost, of each who is gone, and of what joined.
+func TestWhatIsWithoutItsCost(t *testing.T) {
+	t.Parallel()
+	left := func(id quorum.ReplicaID) quorum.Cause { return quorum.Cause{Kind: quorum.CauseLeft, Replica: id} }
+	for _, c := range []struct {
+		told story.Told
+		want string
+	}{
+		{story.Told{Kind: story.Formed}, "a quorum was formed"},
+		{story.Told{Kind: story.Formed, Change: &quorum.Change{Members: 3}}, "first quorum: 3 members"},
+		{story.Told{Kind: story.Formed, Change: &quorum.Change{Before: 2, Members: 2, Reformed: 3 * ms}}, "2 members again"},
+		{story.Told{Kind: story.Formed, Change: &quorum.Change{Before: 3, Members: 2, Joined: []quorum.ReplicaID{"d"}, Reformed: 3 * ms, Known: 2 * ms,
+			Gone: []quorum.Cause{left("a"), left("b")}}}, "a left · b left · d joined"},
+		{story.Told{Kind: story.Resumed, Change: &quorum.Change{Resumed: 50 * ms, Lost: 20 * ms}}, "training goes on after 50 ms"},
+		{story.Told{Kind: story.Kill, Replica: "a", By: "alice", Reason: "a · b"}, "a was killed by alice: a · b"},
+	} {
+		if got := story.What(c.told); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 // What the ledger kept goes on at the next leader, behind a gap.
 func TestAFeedGoesOn(t *testing.T) {
 	t.Parallel()
@@ -400,10 +422,12 @@ func ExampleSentence() {
 	}})
 	for _, told := range s.Since(0, story.Most) {
 		fmt.Println(story.Sentence(told))
+		fmt.Println(story.What(told))
 	}
 	kept := story.Keep(nil, s.Unsaved())
 	fmt.Println(len(kept), "entry kept")
 	// Output:
 	// replica-0 died: link cut, seen by replica-3 and replica-4 · known after 4.0 ms · 4 members again after 11 ms · step 661 done anew
+	// replica-0 died: link cut, seen by replica-3 and replica-4 · step 661 done anew
 	// 1 entry kept
 }

@@ -24,7 +24,8 @@ var told = []api.Event{
 	{Job: "digits", Seq: 1, AtMs: 1_000, Kind: "formed", QuorumID: 7, Members: 4, Text: "4 members"},
 	{Job: "digits", Seq: 2, AtMs: 2_000, Kind: "lost", Replica: "replica-0:1", Text: "replica-0 died: link cut, seen by replica-3 and replica-4"},
 	{Job: "digits", Seq: 3, AtMs: 2_011, Kind: "formed", QuorumID: 8, Members: 3, Before: 4, Gone: []api.Cause{{Kind: "link", Replica: "replica-0:1"}},
-		Cost: &api.Cost{KnownMs: 4.1, ReformedMs: 11.3}, Text: "replica-0 died: link cut · known after 4.1 ms"},
+		Cost: &api.Cost{KnownMs: 4.1, ReformedMs: 11.3}, Ordinal: 2, What: "replica-0 died: link cut · replica-9 left · step 661 done anew",
+		Text: "replica-0 died: link cut · replica-9 left · known after 4.1 ms · step 661 done anew"},
 	{Job: "digits", Seq: 4, AtMs: 2_153, Kind: "resumed", QuorumID: 8,
 		Cost: &api.Cost{ResumedMs: 153.2, LostMs: 133, Step: 661, Outcome: "discard"}, Text: "training goes on after 153 ms"},
 	{Job: "digits", Seq: 5, AtMs: 9_000, Kind: "draining", Replica: "replica-2:1", By: "alice", Text: "replica-2 was told to drain by alice"},
@@ -133,8 +134,9 @@ func TestHistory(t *testing.T) {
 	}
 	got := out.String()
 	for _, want := range []string{
-		"MEMBERS  KNOWN   FORMED  RESUMED  LOST    WHAT",
-		"4→3      4.1 ms  11 ms   153 ms   133 ms  replica-0 died: link cut · step 661 done anew",
+		"QUORUM  MEMBERS  KNOWN   FORMED  RESUMED  LOST    WHAT",
+		"7       4        -       -       -        -       4 members\n", // of an older lighthouse
+		"#2      4→3      4.1 ms  11 ms   153 ms   133 ms  replica-0 died: link cut · replica-9 left · step 661 done anew\n",
 		"2 changes · training again after 153 ms (median), 153 ms at most · 133 ms lost · 1 step done anew",
 	} {
 		if !strings.Contains(got, want) {

@@ -128,12 +128,15 @@ func printJob(w io.Writer, j api.Job, wide bool) {
 	if j.State != "" {
 		fmt.Fprintf(w, "%s, ", printable.Line(j.State))
 	}
-	fmt.Fprintf(w, "step %d, ", j.MaxStep)
+	fmt.Fprintf(w, "%s, ", watch.Step(j))
 	if j.StepRate > 0 {
 		fmt.Fprintf(w, "%.1f steps/s, ", j.StepRate)
 	}
 	if j.Goodput > 0 {
 		fmt.Fprintf(w, "goodput %.1f %%, ", 100*j.Goodput)
+	}
+	if left := watch.Left(j); left != "" {
+		fmt.Fprintf(w, "%s, ", left)
 	}
 	switch {
 	case j.QuorumID == 0:

@@ -112,6 +112,7 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 		GroupWorldSize: 1,
 		Lighthouse:     o.lighthouse,
 		StepTimeout:    o.stepTimeout,
+		TotalSteps:     o.totalSteps(),
 		OnEvent:        tell.event,
 		OnKill:         func(reason string) { die(stderr, reason) },
 		Log:            log,

@@ -89,6 +89,15 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	return o, err
 }
 
+// totalSteps is how many steps the manager counts in the whole run. 0: that is not known, for
+// with rounds a step of its is an exchange.
+func (o options) totalSteps() int64 {
+	if o.rounds.by != "" {
+		return 0
+	}
+	return o.digits.Steps
+}
+
 // validate names the first flag that is wrong, and its bound.
 func (o options) validate() error {
 	shard := o.digits.Shard

@@ -7,7 +7,6 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
-	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/plan"
 	"github.com/skerry-ft/skerry/internal/printable"
 )
 
@@ -24,6 +23,8 @@ type foreseen struct {
 	Rank    int    `json:"rank,omitempty"`
 	ForMs   int64  `json:"for_ms,omitempty"`
 	Leader  string `json:"leader,omitempty"`
+
+	text string
 }
 
 // foresee says what would be done if the job stayed as it is.
@@ -37,37 +38,18 @@ func (c *config) foresee(r ready, w io.Writer) error {
 		}
 		all = append(all, foreseen{
 			Number: n, AfterMs: p.At(n).Milliseconds(), Kind: string(f.Kind), Victim: f.Victim, Peer: f.Peer, Rank: f.Rank,
-			ForMs: f.For.Milliseconds(), Leader: string(f.Leader),
+			ForMs: f.For.Milliseconds(), Leader: string(f.Leader), text: f.String(),
 		})
 	}
 	return c.out.Print(w, all, func(w io.Writer) error {
 		fmt.Fprintf(w, "nothing was done; if job %s stayed as it is, %s would come:\n", printable.Line(c.job), cli.Plural(len(all), "fault"))
 		for _, f := range all {
-			fmt.Fprintln(w, printable.Line(f.String()))
+			after := (time.Duration(f.AfterMs) * time.Millisecond).Round(100 * time.Millisecond)
+			fmt.Fprintf(w, "%8v  %s\n", after, printable.Line(connect.Named(f.text)))
 		}
 		for _, why := range r.left {
 			fmt.Fprintf(w, "left out %s\n", printable.Line(why))
 		}
 		return nil
 	})
-}
-
-// String is a fault that would come, in a line.
-func (f foreseen) String() string {
-	text := fmt.Sprintf("%8v  %s", (time.Duration(f.AfterMs) * time.Millisecond).Round(100*time.Millisecond), f.Kind)
-	if f.Victim != "" {
-		text += " " + connect.Named(f.Victim)
-	}
-	switch plan.Kind(f.Kind) {
-	case plan.Link:
-		text += " – " + connect.Named(f.Peer)
-	case plan.Rank:
-		text += fmt.Sprintf(" rank %d", f.Rank)
-	case plan.Lighthouse:
-		text += " " + f.Leader
-	}
-	if f.ForMs > 0 {
-		text += fmt.Sprintf(" for %v", time.Duration(f.ForMs)*time.Millisecond)
-	}
-	return text
 }

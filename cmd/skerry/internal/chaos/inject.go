@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/skerry-ft/skerry/cmd/internal/connect"
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/faults"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/plan"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/procs"
@@ -19,6 +19,7 @@ import (
 
 // injected is a fault that was done.
 type injected struct {
+	at  time.Time
 	how string
 	// end ends what lasts; nil: nothing does.
 	end func() error
@@ -42,7 +43,7 @@ func (c *config) inject(ctx context.Context, s *site, f plan.Fault) (injected, e
 		return c.fill()
 	case plan.Lighthouse:
 		if f.Leader == plan.Killed {
-			return signal(s, s.leader, "the leading lighthouse server")
+			return signal(s, s.leader, fmt.Sprintf("process %d, which leads at %v", s.leader.pid, s.leader.at))
 		}
 		return c.transfer(ctx)
 	}
@@ -74,22 +75,24 @@ func signal(s *site, p place, what string) (injected, error) {
 		return injected{}, err
 	}
 	defer h.Close()
+	at := time.Now()
 	if err := h.Signal(syscall.SIGKILL); err != nil {
 		return injected{}, fmt.Errorf("SIGKILL to process %d: %w", p.pid, err)
 	}
-	return injected{how: fmt.Sprintf("SIGKILL to process %d, %s", p.pid, what)}, nil
+	return injected{at: at, how: "SIGKILL to " + what}, nil
 }
 
 // kill ends a replica's process, here or through its manager.
 func (c *config) kill(ctx context.Context, s *site, f plan.Fault) (injected, error) {
 	if p := s.replica[f.Victim]; p.pid != 0 {
-		return signal(s, p, connect.Named(f.Victim))
+		return signal(s, p, fmt.Sprintf("process %d", p.pid))
 	}
+	at := time.Now()
 	err := c.Call(ctx, func(ctx context.Context, l skerrypb.LighthouseClient) error {
 		_, err := l.KillReplica(ctx, &skerrypb.KillReplicaRequest{Job: c.job, ReplicaId: f.Victim, Reason: c.reason()})
 		return err
 	})
-	return injected{how: "killed through its manager"}, err
+	return injected{at: at, how: "killed through its manager"}, err
 }
 
 // killRank ends a process of a replica above rank 0.
@@ -107,10 +110,11 @@ func killRank(s *site, f plan.Fault) (injected, error) {
 	if procs.Ranks(of)[f.Rank] != pid {
 		return injected{}, errMoved
 	}
+	at := time.Now()
 	if err := h.Signal(syscall.SIGKILL); err != nil {
 		return injected{}, fmt.Errorf("SIGKILL to process %d: %w", pid, err)
 	}
-	return injected{how: fmt.Sprintf("SIGKILL to process %d, rank %d", pid, f.Rank)}, nil
+	return injected{at: at, how: fmt.Sprintf("SIGKILL to process %d", pid)}, nil
 }
 
 // stop stops a replica's process for a while.
@@ -121,6 +125,7 @@ func stop(s *site, f plan.Fault) (injected, error) {
 		return injected{}, err
 	}
 	stopped, err := faults.Stop(h, f.For)
+	at := time.Now()
 	if err != nil {
 		h.Close()
 		return injected{}, err
@@ -129,7 +134,7 @@ func stop(s *site, f plan.Fault) (injected, error) {
 		defer h.Close()
 		return stopped.End()
 	}
-	return injected{fmt.Sprintf("SIGSTOP to process %d for %v (kill -CONT %d ends it)", p.pid, f.For.Round(time.Millisecond), p.pid), end}, nil
+	return injected{at, fmt.Sprintf("SIGSTOP to process %d (kill -CONT %d ends it)", p.pid, p.pid), end}, nil
 }
 
 // cut ends the connections between two replicas on which no manager serves: those of the
@@ -145,30 +150,32 @@ func cut(s *site, f plan.Fault) (injected, error) {
 	if len(fds) == 0 {
 		return injected{}, errors.New("no data connection is between them now")
 	}
+	at := time.Now()
 	for _, fd := range fds {
 		if err := h.Shutdown(fd); err != nil {
 			return injected{}, err
 		}
 	}
-	return injected{how: fmt.Sprintf("shutdown of %d connections between processes %d and %d", len(fds), a.pid, b.pid)}, nil
+	return injected{at: at, how: fmt.Sprintf("%s between processes %d and %d ended", cli.Plural(len(fds), "connection"), a.pid, b.pid)}, nil
 }
 
 // fill fills the folder.
 func (c *config) fill() (injected, error) {
+	at := time.Now()
 	full, err := faults.Fill(c.diskPath, c.diskMiB<<20)
 	if err != nil {
 		return injected{}, err
 	}
-	how := fmt.Sprintf("%d MiB in %s for %v", full.Bytes>>20, c.diskPath, c.hold)
+	how := fmt.Sprintf("%d MiB in %s", full.Bytes>>20, c.diskPath)
 	if full.Whole {
 		how += ", where nothing more fits"
 	}
-	return injected{how, full.End}, nil
+	return injected{at, how, full.End}, nil
 }
 
 // transfer hands the leadership on.
 func (c *config) transfer(ctx context.Context) (injected, error) {
-	to := ""
+	to, at := "", time.Now()
 	err := c.Cluster(ctx, func(ctx context.Context, client *cluster.Client) error {
 		if err := client.TransferLeader(ctx, ""); err != nil {
 			return err
@@ -179,7 +186,7 @@ func (c *config) transfer(ctx context.Context) (injected, error) {
 		}
 		return err
 	})
-	return injected{how: "leadership handed to " + to}, err
+	return injected{at: at, how: "leadership handed to " + to}, err
 }
 
 // finish ends what lasts.

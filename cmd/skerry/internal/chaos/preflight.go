@@ -12,6 +12,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/plan"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/procs"
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/api"
@@ -22,8 +23,11 @@ type ready struct {
 	kinds []plan.Kind // that can be done
 	left  []string    // those that cannot, and why
 	world plan.World
-	job   api.Job
 }
+
+// patience is how long a job is waited for that does not train, or of which a replica does
+// not: it may be in the middle of a change.
+const patience = 3 * time.Second
 
 // preflight finds out what can be done, and refuses what is asked for and cannot.
 func (c *config) preflight(ctx context.Context) (ready, error) {
@@ -34,12 +38,38 @@ func (c *config) preflight(ctx context.Context) (ready, error) {
 	if err := c.mayOperate(ctx); err != nil {
 		return ready{}, err
 	}
-	if job.State != "training" || !job.Stands {
-		return ready{}, fmt.Errorf("job %s does not train now, it is %s: %s; see skerry why --job %s", printable.Line(c.job), job.State,
-			printable.Line(connect.Named(job.Reason)), printable.Line(c.job))
-	}
+	c.Know(o.Servers)
 	if least := 3 * time.Duration(job.StepTimeMs) * time.Millisecond; c.stallAfter < least {
 		return ready{}, cli.Usagef("--stall-after = %v, want %v or more: the job's steps take %v", c.stallAfter, least.Round(time.Second), least/3)
+	}
+	for began := time.Now(); ; {
+		r, problems, err := c.check(ctx, o, job)
+		if err == nil && len(problems) == 0 {
+			return r, nil
+		}
+		if time.Since(began) > patience {
+			switch {
+			case err != nil:
+				return ready{}, err
+			case len(r.kinds) == 0 || c.named:
+				return ready{}, errors.New("cannot do " + strings.Join(problems, "; ") + others(r.kinds))
+			}
+			return r, nil
+		}
+		if err := backoff.Sleep(ctx, lookEvery); err != nil {
+			return ready{}, err
+		}
+		if o, job, err = c.look(ctx); err != nil {
+			return ready{}, err
+		}
+	}
+}
+
+// check finds out what can be done with a job as it is, and what is wrong with the rest.
+func (c *config) check(ctx context.Context, o api.Overview, job api.Job) (r ready, problems []string, err error) {
+	if job.State != "training" || !job.Stands {
+		return r, nil, fmt.Errorf("job %s does not train now, it is %s: %s; see skerry why --job %s", printable.Line(c.job), job.State,
+			printable.Line(connect.Named(job.Reason)), printable.Line(c.job))
 	}
 	members := slices.Contains(c.kinds(), plan.Lighthouse)
 	s, err := c.survey(ctx, o, job, members)
@@ -47,10 +77,9 @@ func (c *config) preflight(ctx context.Context) (ready, error) {
 		if members {
 			err = fmt.Errorf("--faults lighthouse: %w", err)
 		}
-		return ready{}, err
+		return r, nil, err
 	}
-	r := ready{job: job, world: c.world(s, job, nil)}
-	var problems []string
+	r.world = c.world(s, job, nil)
 	for _, k := range c.kinds() {
 		why := c.plan(nil).Refuses(k, r.world)
 		if why == "" && k == plan.Link {
@@ -63,10 +92,7 @@ func (c *config) preflight(ctx context.Context) (ready, error) {
 		r.left = append(r.left, fmt.Sprintf("%s: %s", k, why))
 		problems = append(problems, fmt.Sprintf("%s: %s%s", k, why, todo(k, why)))
 	}
-	if len(r.kinds) == 0 || c.named && len(problems) > 0 {
-		return ready{}, errors.New("cannot do " + strings.Join(problems, "; ") + others(r.kinds))
-	}
-	return r, nil
+	return r, problems, nil
 }
 
 // others says which faults there are without those that cannot be done.

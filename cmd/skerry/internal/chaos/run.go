@@ -183,15 +183,14 @@ func (d *drill) fault(ctx context.Context) {
 		skip(err.Error())
 		return
 	}
-	at := time.Now()
 	done, err := d.inject(ctx, s, f)
 	if err != nil {
-		skip(fmt.Sprintf("%s %s: %v", f.Kind, connect.Named(f.Victim), err))
+		skip(fmt.Sprintf("%s: %v", connect.Named(f.String()), err))
 		return
 	}
-	d.say("fault %d: %s %s: %s", f.Number, f.Kind, connect.Named(f.Victim), done.how)
-	o := d.rec.Fault(f, done.how, at)
-	d.under = append(d.under, &underWay{outage: o, done: done, until: at.Add(f.For)})
+	d.say("fault %d: %s: %s", f.Number, connect.Named(f.String()), done.how)
+	o := d.rec.Fault(f, done.how, done.at)
+	d.under = append(d.under, &underWay{outage: o, done: done, until: done.at.Add(f.For)})
 }
 
 // busy are the replicas with which a fault is under way.
@@ -290,7 +289,7 @@ func (d *drill) stalled() (ended, why string) {
 	after := ""
 	if n := len(d.rec.Outages); n > 0 {
 		f := d.rec.Outages[n-1].Fault
-		after = fmt.Sprintf(" after fault %d, %s", f.Number, f.Kind)
+		after = fmt.Sprintf(" after fault %d, %s", f.Number, connect.Named(f.String()))
 	}
 	why = fmt.Sprintf("job %s committed no step for %v%s", d.config.job, d.stallAfter, after)
 	switch {
@@ -298,6 +297,8 @@ func (d *drill) stalled() (ended, why string) {
 		return report.EndedStall, why + ", nor could it be seen: " + cli.Plain(d.unseen)
 	case d.job.State == "idle":
 		return report.EndedFailed, why + ": no replica is there; start them again"
+	case d.job.Stands:
+		return report.EndedStall, fmt.Sprintf("%s, though its quorum stands; see skerry why --job %s", why, d.config.job)
 	}
 	return report.EndedStall, fmt.Sprintf("%s, it is %s: %s; see skerry why --job %s", why, d.job.State, connect.Named(d.job.Reason), d.config.job)
 }

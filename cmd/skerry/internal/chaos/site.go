@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -88,17 +89,25 @@ func addrsOf(ctx context.Context, address string) (all []netip.AddrPort) {
 // lighthouse.
 func (s *site) find(ctx context.Context, address string) place {
 	for _, at := range addrsOf(ctx, address) {
-		if pid := s.table.Listener(at); pid != 0 && s.table.ConnectedTo(pid, s.servers) {
+		if pid := s.listener(at); pid != 0 && s.table.ConnectedTo(pid, s.servers) {
 			return place{at, pid}
 		}
 	}
 	return place{}
 }
 
+// listener is the process that listens at an address, unless it is this one.
+func (s *site) listener(at netip.AddrPort) int {
+	if pid := s.table.Listener(at); pid != os.Getpid() {
+		return pid
+	}
+	return 0
+}
+
 // server finds the process of a lighthouse's server: it listens at both its addresses.
 func (s *site) server(ctx context.Context, m cluster.Member) place {
 	for _, at := range addrsOf(ctx, m.Addr) {
-		pid := s.table.Listener(at)
+		pid := s.listener(at)
 		for _, raft := range addrsOf(ctx, m.RaftAddr) {
 			if pid != 0 && s.table.Listener(raft) == pid {
 				return place{at, pid}

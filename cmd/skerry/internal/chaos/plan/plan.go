@@ -54,6 +54,25 @@ type World struct {
 	Transfer, KillLeader bool
 }
 
+// String is a fault in a few words.
+func (f Fault) String() string {
+	text := string(f.Kind)
+	switch f.Kind {
+	case Rank:
+		text += fmt.Sprintf(" %d of %s", f.Rank, f.Victim)
+	case Link:
+		text += fmt.Sprintf(" %s – %s", f.Victim, f.Peer)
+	case Lighthouse:
+		text += " " + string(f.Leader)
+	default:
+		text = strings.TrimSpace(text + " " + f.Victim)
+	}
+	if f.For > 0 {
+		text += fmt.Sprintf(" for %v", f.For.Round(time.Millisecond))
+	}
+	return text
+}
+
 // Plan is what a user wants.
 type Plan struct {
 	Seed     uint64
@@ -183,8 +202,10 @@ func (p Plan) Refuses(k Kind, w World) string {
 func (p Plan) tooFew(w World) string {
 	trains := len(victims(w, func(Replica) bool { return true }))
 	switch {
-	case trains < 2:
-		return fmt.Sprintf("%d replicas train, and the last one holds the only copy of the state", trains)
+	case trains == 0:
+		return "no replica trains"
+	case trains == 1:
+		return "one replica trains, and holds the only copy of the state"
 	case trains <= w.MinReplicas && !p.BelowMin:
 		return fmt.Sprintf("%d replicas train, and min_replicas is %d", trains, w.MinReplicas)
 	}

@@ -66,7 +66,8 @@ func (r *Recorder) Look(l Look) {
 			continue
 		}
 		o.look(l)
-		if o.Open() && l.At.Sub(later(o.At, o.ends)) >= r.Bound {
+		goesOn := !o.Resumed.IsZero() || l.At.Sub(r.advanced) < r.Bound/2
+		if o.Open() && goesOn && l.At.Sub(later(o.At, o.ends)) >= r.Bound {
 			o.Late = l.At
 		}
 	}

@@ -61,6 +61,7 @@ type Fault struct {
 	Victim string `json:"victim,omitempty"` // a replica's id
 	Peer   string `json:"peer,omitempty"`   // the other end of a link
 	Rank   int    `json:"rank,omitempty"`
+	Leader string `json:"leader,omitempty"` // how a leader went: transfer or kill
 	How    string `json:"how"`
 	AtMs   int64  `json:"at_ms"`
 	ForMs  int64  `json:"for_ms,omitempty"`
@@ -70,6 +71,8 @@ type Fault struct {
 	WholeMs   int64 `json:"whole_ms,omitempty"`
 	Stall     bool  `json:"stall,omitempty"`
 	Told      *Told `json:"told,omitempty"` // absent: the quorum did not fall
+
+	text string
 }
 
 // Told is what the lighthouse told of a fault.
@@ -137,7 +140,8 @@ func (r *Recorder) Of(end Result) Report {
 func (o *Outage) fault() Fault {
 	f := Fault{
 		Number: o.Fault.Number, Kind: string(o.Fault.Kind), Victim: o.Fault.Victim, Peer: o.Fault.Peer, Rank: o.Fault.Rank,
-		How: o.How, AtMs: o.At.UnixMilli(), ForMs: o.Fault.For.Milliseconds(),
+		Leader: string(o.Fault.Leader), How: o.How, AtMs: o.At.UnixMilli(), ForMs: o.Fault.For.Milliseconds(),
+		text: connect.Named(o.Fault.String()),
 	}
 	if !o.Resumed.IsZero() {
 		f.ResumedMs = o.Resumed.Sub(o.At).Milliseconds()
@@ -211,6 +215,3 @@ func (r Report) Trouble() string {
 	}
 	return ""
 }
-
-// named is a replica as people call it.
-func named(id string) string { return connect.Named(id) }

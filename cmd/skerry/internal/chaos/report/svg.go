@@ -249,7 +249,7 @@ func (d *drawing) trains() {
 func (d *drawing) marks() {
 	for _, f := range d.r.Faults {
 		x := d.x(f.AtMs)
-		about := fmt.Sprintf("%d: %s, %s", f.Number, f.what(), f.How)
+		about := fmt.Sprintf("%d: %s, %s", f.Number, f.text, f.How)
 		if f.ResumedMs > 0 {
 			about += fmt.Sprintf("; a step after %d ms", f.ResumedMs)
 		}

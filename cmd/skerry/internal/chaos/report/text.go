@@ -60,7 +60,7 @@ func (r Report) table(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "TIME\tFAULT\tSEEN: STEP\tWHOLE\tTOLD: KNOWN\tFORMED\tRESUMED\tLOST\tWHAT THE LIGHTHOUSE TOLD")
 	for _, f := range r.Faults {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t", clock(f.AtMs), printable.Line(f.what()), watch.Took(float64(f.ResumedMs)), watch.Took(float64(f.WholeMs)))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t", clock(f.AtMs), printable.Line(f.text), watch.Took(float64(f.ResumedMs)), watch.Took(float64(f.WholeMs)))
 		if f.Told == nil {
 			fmt.Fprintln(t, "-\t-\t-\t-\tthe quorum stood")
 			continue
@@ -70,23 +70,6 @@ func (r Report) table(w io.Writer) error {
 			watch.Took(f.Told.LostMs), text)
 	}
 	return t.Flush()
-}
-
-// what is a fault in a few words.
-func (f Fault) what() string {
-	text := f.Kind
-	switch {
-	case f.Rank > 0:
-		text += fmt.Sprintf(" %d of %s", f.Rank, named(f.Victim))
-	case f.Peer != "":
-		text += fmt.Sprintf(" %s–%s", named(f.Victim), named(f.Peer))
-	case f.Victim != "":
-		text += " " + named(f.Victim)
-	}
-	if f.ForMs > 0 {
-		text += " " + (time.Duration(f.ForMs) * time.Millisecond).String()
-	}
-	return text
 }
 
 // verdict is the last line.

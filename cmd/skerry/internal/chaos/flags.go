@@ -114,7 +114,7 @@ func (c *config) validate() error {
 	want(c.job != "", "job", c.job, "a job's name")
 	want(c.every >= minEvery, "every", c.every, "%v or more", minEvery)
 	want(c.duration >= c.every && c.duration <= maxDuration, "duration", c.duration, "--every = %v to %v", c.every, maxDuration)
-	want(c.hold > 0 && c.hold <= maxHold, "hold", c.hold, "above 0, to %v", maxHold)
+	want(c.hold > 0 && c.hold <= maxHold, "hold", c.hold, "above 0, at most %v", maxHold)
 	want(c.stallAfter >= time.Second && c.stallAfter <= maxDuration, "stall-after", c.stallAfter, "%v to %v", time.Second, maxDuration)
 	want(c.diskMiB >= 0, "disk-mib", c.diskMiB, "0 or more")
 	want(len(c.faults) > 0, "faults", "", "one or more of %s", strings.Join(words(plan.Kinds()), ", "))
@@ -122,7 +122,7 @@ func (c *config) validate() error {
 		want(slices.Contains(plan.Kinds(), plan.Kind(k)), "faults", k, "one or more of %s", strings.Join(words(plan.Kinds()), ", "))
 	}
 	disk := slices.Contains(c.faults, string(plan.Disk))
-	want(disk || c.diskPath == "", "disk-path", c.diskPath, "it with --faults disk alone")
+	want(disk || c.diskPath == "", "disk-path", c.diskPath, "none without --faults disk")
 	if disk {
 		c.validateDisk(&l)
 	}

@@ -106,7 +106,7 @@ func others(kinds []plan.Kind) string {
 // there finds the job, or says which there are.
 func (c *config) there(ctx context.Context) (api.Overview, api.Job, error) {
 	o, job, err := c.look(ctx)
-	if err == nil || cli.StatusOf(err) != cli.StatusFailed {
+	if s := cli.StatusOf(err); err == nil || s != cli.StatusFailed && s != cli.StatusNotFound {
 		return o, job, err
 	}
 	all, _, oerr := c.Overview(ctx)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ import (
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
+	"github.com/skerry-ft/skerry/manager"
 )
 
 // asks is what asks a lighthouse about a test's job.
@@ -124,6 +126,49 @@ func eventsOf(t *testing.T, house *lighthousetest.Server) []api.Event {
 		t.Fatal(err)
 	}
 	return events
+}
+
+// TestKillThroughManager: replicas whose processes are not to be hit from here are killed
+// through their managers. They are goroutines of this process, which chaos leaves alone.
+func TestKillThroughManager(t *testing.T) {
+	t.Parallel()
+	house := lighthousetest.Start(t, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	t.Cleanup(func() {
+		stop()
+		all.Wait()
+	})
+	killed := make(chan string, 3)
+	for _, name := range []string{"a", "b", "c"} {
+		ctx, end := context.WithCancel(ctx)
+		all.Go(func() {
+			defer end()
+			_ = trainAs(ctx, manager.Config{ // its ctx ends
+				Lighthouse: []string{house.Addr}, Job: job(t), ReplicaID: name, GroupWorldSize: 1,
+				OnKill: func(reason string) {
+					killed <- name + ": " + reason
+					end()
+				},
+			})
+		})
+	}
+	training(t, house, 3)
+	args := []string{"--lighthouse", house.Addr, "--every", "1s", "--duration", "1500ms", "--stall-after", "5s"}
+	if status, _, stderr := chaos(t, ctx, append(args, "--faults", "kill,stop")...); status != 1 ||
+		!strings.Contains(stderr, "cannot do stop: no replica that trains has its process on this host (run skerry chaos where they are") ||
+		!strings.Contains(stderr, "; these can be done: --faults kill") {
+		t.Errorf("status %d, %s", status, stderr)
+	}
+	status, stdout, stderr := chaos(t, ctx, append(args, "-o", "json", "--seed", "9")...) // without --faults: what can be done
+	var r report.Report
+	if err := json.Unmarshal([]byte(stdout), &r); status != 0 || err != nil || len(r.Faults) != 1 || r.NotWhole != 1 {
+		t.Fatalf("status %d, %v, %s%s", status, err, stdout, stderr)
+	}
+	f := r.Faults[0]
+	if got := <-killed; got != f.Victim[:1]+": skerry chaos --seed 9" || f.How != "killed through its manager" || f.ResumedMs == 0 {
+		t.Errorf("%q was killed, by %+v", got, f)
+	}
 }
 
 // TestNothingToBreak: a job that is not there, or does not train, is told apart.

@@ -44,10 +44,16 @@ const stepTime = 20 * time.Millisecond
 // train is one rank of a replica, as a launcher starts it: all that it knows is in its
 // environment. It trains for ever.
 func train(ctx context.Context, _ spawn.Worker) error {
-	cfg := manager.Config{Backend: tcp.New(tcp.Options{})}
+	cfg := manager.Config{}
 	if err := cfg.FromEnv(); err != nil {
 		return err
 	}
+	return trainAs(ctx, cfg)
+}
+
+// trainAs trains until ctx ends.
+func trainAs(ctx context.Context, cfg manager.Config) error {
+	cfg.Backend = tcp.New(tcp.Options{})
 	m, err := manager.New(cfg)
 	if err != nil {
 		return err

@@ -137,6 +137,7 @@ var mayImport = map[string][]string{
 	"internal/nettest":   {},
 	"internal/logline":   {"internal/printable"},
 	"internal/printable": {},
+	"internal/procs":     {},
 	"internal/problems":  {},
 	"internal/boundjson": {},
 
@@ -151,7 +152,7 @@ var mayImport = map[string][]string{
 	"cmd/lighthouse":             {"cmd/internal/..."},
 	"cmd/skerry": {
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
-		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",
+		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "internal/procs", "cmd/internal/...", "examples/...",
 	},
 	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "manager/oteltrace", "internal/printable"},
 	"examples/digits/gpu":     {"nccl", "pg/...", "tensor"},

@@ -11,9 +11,9 @@ import (
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/plan"
-	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/procs"
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/printable"
+	"github.com/skerry-ft/skerry/internal/procs"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 )

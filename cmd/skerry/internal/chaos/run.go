@@ -144,7 +144,7 @@ func (d *drill) see(ctx context.Context) bool {
 	now := time.Now()
 	d.overview, d.job = o, job
 	l := report.Look{
-		At: now, Step: job.MaxStep, Quorum: job.QuorumID, Stands: job.Stands, StepTime: time.Duration(job.StepTimeMs) * time.Millisecond,
+		At: now, Step: job.MaxStep, Quorum: job.QuorumID, Stands: job.Stands,
 		Ahead: time.UnixMilli(o.NowMs).Sub(asked.Add(now.Sub(asked) / 2)),
 	}
 	for _, r := range job.Replicas {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/plan"
-	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/procs"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/watch"
 	"github.com/skerry-ft/skerry/internal/netaddr"
+	"github.com/skerry-ft/skerry/internal/procs"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )

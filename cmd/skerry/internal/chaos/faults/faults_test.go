@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/procs"
+	"github.com/skerry-ft/skerry/internal/procs"
 	"github.com/skerry-ft/skerry/internal/testkit"
 )
 

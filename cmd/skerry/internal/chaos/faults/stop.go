@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/procs"
+	"github.com/skerry-ft/skerry/internal/procs"
 )
 
 // keeperArg is the first argument of a keeper, the second one a duration.

@@ -16,8 +16,6 @@ type Look struct {
 	Trains []string // ids of the members whose gradients count
 	// Committed is the quorum in which the newest of their steps was committed; 0: not known.
 	Committed int64
-	// StepTime is the median of late, as the job measures it; 0: not known.
-	StepTime time.Duration
 	// Ahead is how far the lighthouse's clock is ahead of ours.
 	Ahead time.Duration
 }

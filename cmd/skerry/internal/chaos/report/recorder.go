@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -34,30 +35,32 @@ type Recorder struct {
 	first, last Look
 	advanced    time.Time // when the last step was seen
 	paces       []pace
-	stepTimes   []time.Duration // the job's own step times
-	chunk       Look            // since which steps are timed
+	quiet       pace // of the stretches without a fault
+	stretch     Look // the first step in this one; zero: none yet
 	points      []Point
 	every       int // looks between two points
 	skipped     int // looks since the last point
 }
 
-// pace is how long each of some steps took.
+// pace is how long some steps took.
 type pace struct {
-	took  time.Duration // for one
+	took  time.Duration
 	steps int64
 }
+
+// each is how long one of them took.
+func (p pace) each() time.Duration { return p.took / time.Duration(max(p.steps, 1)) }
 
 // Look takes in the job at a moment. Looks come in the order of time.
 func (r *Recorder) Look(l Look) {
 	if r.first.At.IsZero() {
-		r.first, r.chunk, r.advanced, r.every = l, l, l.At, 1
+		r.first, r.advanced, r.every = l, l.At, 1
 	}
 	if l.Step > r.last.Step && !r.last.At.IsZero() {
-		r.advanced = l.At
 		r.time(l)
 	}
-	if l.StepTime > 0 {
-		r.stepTimes = append(r.stepTimes, l.StepTime)
+	if len(r.Open()) > 0 {
+		r.stretch = Look{}
 	}
 	r.last = l
 	r.draw(l)
@@ -73,16 +76,21 @@ func (r *Recorder) Look(l Look) {
 	}
 }
 
-// timedFor is how long steps are timed together: looks and beats are far more frequent.
-const timedFor = 2 * time.Second
-
-// time times the steps since the last time.
+// time times the steps up to a look, which is the first to see the newest.
 func (r *Recorder) time(l Look) {
-	took, steps := l.At.Sub(r.chunk.At), l.Step-r.chunk.Step
-	if took >= timedFor {
-		r.paces = append(r.paces, pace{took / time.Duration(steps), steps})
-		r.chunk = l
+	if r.quiet.steps < enough {
+		r.paces = append(r.paces, pace{l.At.Sub(r.advanced), l.Step - r.last.Step})
 	}
+	if r.advanced = l.At; len(r.Open()) > 0 {
+		return
+	}
+	if r.stretch.At.IsZero() {
+		r.stretch = l
+		return
+	}
+	r.quiet.took += l.At.Sub(r.stretch.At)
+	r.quiet.steps += l.Step - r.stretch.Step
+	r.stretch = l
 }
 
 func (r *Recorder) draw(l Look) {
@@ -135,24 +143,24 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// fine is from when on the job's own step times, which are whole milliseconds, are exact
-// enough.
-const fine = 20 * time.Millisecond
+// enough is how many steps without a fault tell how long one takes.
+const enough = 5
 
-// stepTime is the median time of a step, the job's own where that is known and exact, else
-// over the steps that were seen.
+// stepTime is how long a step takes when nothing disturbs it: the mean of those between the
+// faults, for looks and beats are too coarse for a single one. Where there are too few, it is the
+// median over all steps.
 func (r *Recorder) stepTime() time.Duration {
-	if own := slices.Sorted(slices.Values(r.stepTimes)); len(own) > 0 && own[(len(own)-1)/2] >= fine {
-		return own[(len(own)-1)/2]
+	if r.quiet.steps >= enough {
+		return r.quiet.each()
 	}
-	sorted := slices.SortedFunc(slices.Values(r.paces), func(a, b pace) int { return int(a.took - b.took) })
+	sorted := slices.SortedFunc(slices.Values(r.paces), func(a, b pace) int { return cmp.Compare(a.each(), b.each()) })
 	var all, seen int64
 	for _, p := range sorted {
 		all += p.steps
 	}
 	for _, p := range sorted {
 		if seen += p.steps; 2*seen >= all {
-			return p.took
+			return p.each()
 		}
 	}
 	return 0

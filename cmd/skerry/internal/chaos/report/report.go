@@ -36,7 +36,7 @@ type Report struct {
 	Unnamed  int     `json:"unnamed"`   // quorums that fell by a fault whose victim the lighthouse did not name
 
 	Steps  int64   `json:"steps"`
-	StepMs float64 `json:"step_ms"` // median
+	StepMs float64 `json:"step_ms"` // when nothing disturbs it
 	// Goodput is the time that the steps take when nothing disturbs them, over the time
 	// that they took; by the steps that were seen.
 	Goodput float64 `json:"goodput"`

@@ -57,7 +57,7 @@ const ahead = 7 * time.Second
 func newWorld(startMs int64) *world {
 	at := time.UnixMilli(startMs).Add(-ahead)
 	w := &world{rec: &Recorder{Bound: 5 * time.Second, Began: at}, at: at, trains: []string{"a", "b", firstVictim}}
-	w.look = Look{Quorum: firstQuorum, Committed: firstQuorum, Stands: true, Ahead: ahead, StepTime: 50 * time.Millisecond}
+	w.look = Look{Quorum: firstQuorum, Committed: firstQuorum, Stands: true, Ahead: ahead}
 	w.see()
 	return w
 }
@@ -207,6 +207,31 @@ func TestStall(t *testing.T) {
 	var text strings.Builder
 	if err := r.Write(&text); err != nil || !strings.Contains(text.String(), "\n1 stall · ended by the stall\n") {
 		t.Errorf("%v %s", err, &text)
+	}
+}
+
+// TestStepTimeIsExact: beats and looks are as long as a step, and still its time is found, and
+// with it what twelve faults cost.
+func TestStepTimeIsExact(t *testing.T) {
+	t.Parallel()
+	const stepTime, beat, every, lost = 150 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 600 * time.Millisecond
+	w := newWorld(firstKill)
+	began, trained := w.at, time.Duration(0)
+	for at := time.Duration(0); at < 2*time.Minute; at += every {
+		if at%(10*time.Second) == 5*time.Second {
+			w.rec.Fault(plan.Fault{Number: len(w.rec.Outages) + 1, Kind: plan.Link}, "", w.at)
+			w.look.Quorum, w.look.Committed = w.look.Quorum+1, w.look.Quorum
+			trained -= lost
+		}
+		w.at = began.Add(at)
+		if step := int64((trained + at.Truncate(beat)) / stepTime); step > w.look.Step {
+			w.look.Step, w.look.Committed = step, w.look.Quorum
+		}
+		w.see()
+	}
+	r := w.rec.Of(Result{Ended: EndedDuration, At: w.at})
+	if want := 1 - 12*lost.Seconds()/120; math.Abs(r.StepMs-150) > 2 || math.Abs(r.Goodput-want) > 0.015 {
+		t.Errorf("steps of %v ms, goodput %v, want 150 and %v", r.StepMs, r.Goodput, want)
 	}
 }
 

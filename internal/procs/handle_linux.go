@@ -3,7 +3,9 @@ package procs
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -59,20 +61,33 @@ func (h *Handle) MayTrace() error {
 	})
 }
 
-// Shutdown ends a connection in both directions, by its descriptor in that process; both
-// ends learn of it, as of a link that broke. It needs the right to trace the process, and
-// Linux 5.6.
-func (h *Handle) Shutdown(theirs int) error {
+// Shutdown ends a connection of the process in both directions; both ends learn of it, as of
+// a link that broke. It needs the right to trace the process, and Linux 5.6. Errors:
+// net.ErrClosed, if the process has closed it.
+func (h *Handle) Shutdown(c Conn) error {
 	return h.use(func(fd int) error {
-		ours, err := unix.PidfdGetfd(fd, theirs, 0)
+		ours, err := unix.PidfdGetfd(fd, c.fd, 0)
 		if errors.Is(err, unix.EPERM) {
-			return fmt.Errorf("take a connection of process %d: %w", h.PID, errTrace)
+			err = errTrace
+		}
+		if errors.Is(err, unix.EBADF) {
+			err = net.ErrClosed
 		}
 		if err != nil {
 			return fmt.Errorf("take a connection of process %d: %w", h.PID, err)
 		}
 		defer unix.Close(ours) //nolint:errcheck // the process has its own
-		return unix.Shutdown(ours, unix.SHUT_RDWR)
+		var is unix.Stat_t
+		if err := unix.Fstat(ours, &is); err != nil {
+			return err
+		}
+		if strconv.FormatUint(is.Ino, 10) != c.inode { // its number is another file's now
+			return net.ErrClosed
+		}
+		if err := unix.Shutdown(ours, unix.SHUT_RDWR); err != nil && !errors.Is(err, unix.ENOTCONN) {
+			return fmt.Errorf("end a connection of process %d: %w", h.PID, err)
+		}
+		return nil
 	})
 }
 

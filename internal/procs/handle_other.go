@@ -29,7 +29,7 @@ func (h *Handle) Signal(syscall.Signal) error { return errLinux }
 func (h *Handle) MayTrace() error { return errLinux }
 
 // Shutdown refuses.
-func (h *Handle) Shutdown(int) error { return errLinux }
+func (h *Handle) Shutdown(Conn) error { return errLinux }
 
 // Close has nothing to release.
 func (h *Handle) Close() {}

@@ -125,19 +125,24 @@ func (t *Table) ConnectedTo(pid int, addrs []netip.AddrPort) bool {
 	})
 }
 
-// Between are a's descriptors of connections between two processes, except those to a port
-// of except.
-func (t *Table) Between(a, b int, except []uint16) (fds []int) {
+// Conn is a connection in the hands of a process.
+type Conn struct {
+	fd    int
+	inode string
+}
+
+// Between are a's connections between two processes, except those to a port of except.
+func (t *Table) Between(a, b int, except []uint16) (all []Conn) {
 	for _, s := range t.sockets {
 		if s.state != established || slices.Contains(except, s.local.Port()) || slices.Contains(except, s.remote.Port()) {
 			continue
 		}
 		i := slices.IndexFunc(t.fds[s.inode], func(e end) bool { return e.pid == a })
 		if i >= 0 && t.hasEnd(b, s.remote, s.local) {
-			fds = append(fds, t.fds[s.inode][i].fd)
+			all = append(all, Conn{t.fds[s.inode][i].fd, s.inode})
 		}
 	}
-	return fds
+	return all
 }
 
 // hasEnd tells whether a process holds the socket with these ends.

@@ -160,7 +160,7 @@ var mayImport = map[string][]string{
 	"examples":                {"pg/...", "dist/quant", "tensor", "checkpoint/...", "manager", "train/..."},
 	"test": {
 		"quorum", "store/...", "pg/...", "dist/...", "tensor", "nccl/...", "checkpoint/...", "lighthouse/...", "manager/...",
-		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "examples/...",
+		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "internal/procs", "examples/...",
 	},
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/skerry-ft/skerry/internal/procs"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -186,6 +188,41 @@ func (c *cluster) kill(which ...int) {
 	for _, i := range which {
 		<-c.trainers[i].Done()
 	}
+}
+
+// cut ends the connections between two trainers, and tells whether there were any. Both
+// processes live.
+func (c *cluster) cut(a, b int) bool {
+	c.t.Helper()
+	if !c.mayCut() {
+		return false
+	}
+	table, err := procs.Read()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	h, err := procs.Open(c.trainers[a].PID())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer h.Close()
+	links := table.Between(h.PID, c.trainers[b].PID(), nil)
+	for _, link := range links {
+		if err := h.Shutdown(link); err != nil && !errors.Is(err, net.ErrClosed) {
+			c.t.Fatal(err)
+		}
+	}
+	return len(links) > 0
+}
+
+// mayCut tells whether the kernel lets this process into its trainers.
+func (c *cluster) mayCut() bool {
+	h, err := procs.Open(c.trainers[0].PID())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer h.Close()
+	return h.MayTrace() == nil
 }
 
 func (c *cluster) signal(p *spawn.Process, s syscall.Signal) {

@@ -64,6 +64,24 @@ var menu = []struct {
 		c.awaitMore(1+rng.Int64N(10), 0)
 		c.signal(c.trainers[victim], syscall.SIGCONT)
 	}},
+	{"stop all but one, continue after some steps", func(c *cluster, _ int, rng *rand.Rand) {
+		for i := 1; i < c.o.replicas; i++ {
+			c.signal(c.trainers[i], syscall.SIGSTOP)
+		}
+		c.awaitMore(1+rng.Int64N(5), 0)
+		for i := 1; i < c.o.replicas; i++ {
+			c.signal(c.trainers[i], syscall.SIGCONT)
+		}
+	}},
+	{"cut the link to another replica", func(c *cluster, victim int, rng *rand.Rand) {
+		c.cut(victim, (victim+1+rng.IntN(c.o.replicas-1))%c.o.replicas)
+	}},
+	{"stop the lighthouse while a replica dies and starts again", func(c *cluster, victim int, _ *rand.Rand) {
+		c.signal(c.light, syscall.SIGSTOP)
+		c.kill(victim)
+		c.startTrainer(victim)
+		c.signal(c.light, syscall.SIGCONT)
+	}},
 	{"kill the lighthouse, restart", func(c *cluster, _ int, _ *rand.Rand) {
 		c.light.Kill()
 		c.startLighthouse(c.addr)

@@ -146,17 +146,17 @@ func cut(s *site, f plan.Fault) (injected, error) {
 		return injected{}, err
 	}
 	defer h.Close()
-	fds := s.table.Between(a.pid, b.pid, []uint16{a.at.Port(), b.at.Port()})
-	if len(fds) == 0 {
+	links := s.table.Between(a.pid, b.pid, []uint16{a.at.Port(), b.at.Port()})
+	if len(links) == 0 {
 		return injected{}, errors.New("no data connection is between them now")
 	}
 	at := time.Now()
-	for _, fd := range fds {
-		if err := h.Shutdown(fd); err != nil {
+	for _, link := range links {
+		if err := h.Shutdown(link); err != nil {
 			return injected{}, err
 		}
 	}
-	return injected{at: at, how: fmt.Sprintf("%s between processes %d and %d ended", cli.Plural(len(fds), "connection"), a.pid, b.pid)}, nil
+	return injected{at: at, how: fmt.Sprintf("%s between processes %d and %d ended", cli.Plural(len(links), "connection"), a.pid, b.pid)}, nil
 }
 
 // fill fills the folder.

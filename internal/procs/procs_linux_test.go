@@ -161,16 +161,21 @@ func TestHandle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	fds := table.Between(pid, os.Getpid(), nil)
-	if len(fds) != 1 {
-		t.Fatalf("%d connections, want 1", len(fds))
+	conns := table.Between(pid, os.Getpid(), nil)
+	if len(conns) != 1 {
+		t.Fatalf("%d connections, want 1", len(conns))
 	}
 	if err := h.MayTrace(); errors.Is(err, errTrace) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Shutdown(fds[0]); err != nil {
+	for _, other := range []Conn{{fd: conns[0].fd, inode: "1"}, {fd: 1 << 20, inode: conns[0].inode}} {
+		if err := h.Shutdown(other); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("what is not the connection any more: %v", err)
+		}
+	}
+	if err := h.Shutdown(conns[0]); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {

@@ -15,7 +15,7 @@ import (
 // The drawing's places, in its units.
 const (
 	width, height    = 1000, 400
-	left, right      = 60, 985
+	left, right      = 60, 970
 	marksY           = 84 // of faults
 	ratesY, ratesH   = 110, 130
 	trainsY, trainsH = 270, 80

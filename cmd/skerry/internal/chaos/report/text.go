@@ -53,6 +53,9 @@ func (r Report) kinds() string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
+// toldBytes is how much of what was told a table shows.
+const toldBytes = 100
+
 func (r Report) table(w io.Writer) error {
 	if len(r.Faults) == 0 {
 		return nil
@@ -67,7 +70,7 @@ func (r Report) table(w io.Writer) error {
 		}
 		text, _, _ := strings.Cut(watch.Called(f.Told.Text, false), " · ")
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", watch.Took(f.Told.KnownMs), watch.Took(f.Told.ReformedMs), watch.Took(f.Told.ResumedMs),
-			watch.Took(f.Told.LostMs), text)
+			watch.Took(f.Told.LostMs), printable.Cut(text, toldBytes))
 	}
 	return t.Flush()
 }

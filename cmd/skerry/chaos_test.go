@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/report"
+	"github.com/skerry-ft/skerry/internal/procs"
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
@@ -25,9 +26,14 @@ import (
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	demo, said, address := startDemo(t, "--replicas=4 --lighthouses=3 --steps=100000 --kill-every=0 --step-time=20ms")
+	faults := "kill,stop,lighthouse,disk"
+	if mayTrace(t, children(t, demo.PID())) {
+		faults += ",link"
+		chaosPage(t, address)
+	}
 	dir := t.TempDir()
 	svg := filepath.Join(t.TempDir(), "run.svg")
-	status, stdout, stderr := skerry("chaos", "--lighthouse", address, "--faults", "kill,stop,link,lighthouse,disk", "--disk-path", dir, "--disk-mib", "1",
+	status, stdout, stderr := skerry("chaos", "--lighthouse", address, "--faults", faults, "--disk-path", dir, "--disk-mib", "1",
 		"--every", "1s", "--duration", "13s", "--hold", "1500ms", "--seed", "5", "--svg", svg, "-o", "json")
 	var r report.Report
 	if err := json.Unmarshal([]byte(stdout), &r); status != 0 || err != nil {
@@ -56,6 +62,38 @@ func TestChaos(t *testing.T) {
 	<-demo.Done()
 	if strings.Contains(said.String(), "parameters differ") {
 		t.Errorf("the demo said %s", said)
+	}
+}
+
+// mayTrace tells whether links of processes can be cut here.
+func mayTrace(t *testing.T, pids []int) bool {
+	t.Helper()
+	h, err := procs.Open(pids[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	return h.MayTrace() == nil
+}
+
+// chaosPage makes a dry run of each command of docs/CHAOS.md, on the demo's job.
+func chaosPage(t *testing.T, address string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/CHAOS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, m := range regexp.MustCompile("(?m)^skerry (chaos [^#>\n]+)").FindAllStringSubmatch(string(page), -1) {
+		n++
+		args := append(strings.Fields(m[1]), "--lighthouse", address, "--dry-run")
+		args = slices.DeleteFunc(args, func(s string) bool { return s == "--job" || s == "vision" })
+		if status, stdout, stderr := skerry(args...); status != 0 || stdout == "" {
+			t.Errorf("%s: status %d, %s%s", m[1], status, stdout, stderr)
+		}
+	}
+	if n < 3 {
+		t.Errorf("the page has %d commands", n)
 	}
 }
 

@@ -265,7 +265,9 @@ func (d *drill) collect(ctx context.Context) {
 		return
 	}
 	for _, e := range events {
-		d.events[eventKey{e.Seq, e.AtMs}] = e
+		if e.Kind == "formed" || e.Kind == "resumed" { // the rest tells no change of the quorum
+			d.events[eventKey{e.Seq, e.AtMs}] = e
+		}
 	}
 }
 

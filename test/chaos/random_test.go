@@ -18,15 +18,34 @@ var (
 // the state is never lost.
 func TestRandom(t *testing.T) {
 	t.Parallel()
+	random(t, *faults, options{})
+}
+
+// Random faults while all that is said is encrypted and proven.
+func TestRandomGuarded(t *testing.T) {
+	t.Parallel()
+	random(t, max(*faults/2, 1), options{guarded: true})
+}
+
+// Random faults in trainers whose backends run in children of theirs: none of these is left
+// behind, however its trainer ended.
+func TestRandomBabies(t *testing.T) {
+	t.Parallel()
+	random(t, max(*faults/2, 1), options{baby: true})
+}
+
+func random(t *testing.T, count int, o options) {
+	t.Helper()
 	s := *seed
 	if s == 0 {
 		s = uint64(time.Now().UnixNano())
 	}
-	t.Logf("repeat with: go test ./test/chaos -run Random -chaos.faults %d -chaos.seed %d", *faults, s)
+	t.Logf("repeat with: go test ./test/chaos -run %s$ -chaos.faults %d -chaos.seed %d", t.Name(), *faults, s)
 	rng := rand.New(rand.NewPCG(s, 0))
-	c := start(t, options{steps: int64(60 + 20**faults), durable: true})
+	o.steps, o.durable = int64(60+20*count), true
+	c := start(t, o)
 	began := time.Now()
-	for n := range *faults {
+	for n := range count {
 		c.awaitMore(1 + rng.Int64N(15))
 		f := menu[rng.IntN(len(menu))]
 		victim := 1 + rng.IntN(c.o.replicas-1)

@@ -146,6 +146,60 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// TestLatestChanges: of events that come a part at a time each job's last change is known,
+// with the cost that a later event tells.
+func TestLatestChanges(t *testing.T) {
+	t.Parallel()
+	var l changes.Latest
+	other := api.Event{Job: "other", Seq: 1, AtMs: 1_500, Kind: "formed", QuorumID: 3}
+	if got := l.Add([]api.Event{told[0], other, told[1], told[2]}); len(got) != 2 || got[0].Job != "other" || got[1].QuorumID != 8 {
+		t.Errorf("the last changes are %+v", got)
+	}
+	if got := l.Add(nil); len(got) != 2 {
+		t.Errorf("without news %d changes are left, want 2", len(got))
+	}
+	got := l.Add(told[3:])
+	if len(got) != 2 || got[1].Cost == nil || got[1].Cost.ResumedMs != 153.2 || got[1].Cost.KnownMs != 4.1 {
+		t.Errorf("the last changes are %+v, want the cost of both events", got)
+	}
+}
+
+// TestWatchReadsNews: skerry status --watch asks for the events that are new, and not for all
+// again.
+func TestWatchReadsNews(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var mu sync.Mutex
+	var since []string
+	var seq int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.URL.Path == "/api/v1/status" {
+			seq++ // something was told each time
+			fmt.Fprintf(w, `{"leads":true,"jobs":[{"job":"digits","last_seq":%d}]}`, seq)
+			return
+		}
+		if since = append(since, r.URL.Query().Get("since")); len(since) == 3 {
+			cancel()
+		}
+		_ = json.NewEncoder(w).Encode([]api.Event{{Job: "digits", Seq: seq, AtMs: 100_000 + seq, Kind: "formed"}})
+	}))
+	t.Cleanup(s.Close)
+	cmd := newStatusCommand()
+	cmd.SetArgs([]string{"--watch", "--every", "100ms", "--lighthouse", s.URL})
+	cmd.SetOut(&testkit.Log{})
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(since) < 3 || since[0] != "" || !strings.HasPrefix(since[1], "t40") || !strings.HasPrefix(since[2], "t40") {
+		t.Errorf("asked for the events since %q, want all, and then those of the last minute", since)
+	}
+}
+
 // TestWhyTellsChanges: of a job why tells how its quorums changed, newest first, with
 // culprit, cause and cost, and no more of a replica whose place another has taken.
 func TestWhyTellsChanges(t *testing.T) {

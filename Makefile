@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate release sbom vulns tidy demo bench interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test python-suites
+.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate release sbom vulns tidy demo bench viewers interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test python-suites
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -138,6 +138,9 @@ demo: ## train through kills, and watch
 
 bench: ## what the benchmarks measure, in a table
 	go run ./cmd/skerry bench allreduce quorum recover
+
+viewers: ## what 100 viewers of the page cost a leader with 1,000 replicas, and those who train
+	go run ./cmd/skerry bench viewers
 
 interop: ## against torchft's real client and manager (from PyPI), and PyTorch's store (TORCH=python with torch 2.4)
 	TORCH=$(TORCH) bash scripts/interop

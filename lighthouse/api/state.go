@@ -129,7 +129,8 @@ type Heal struct {
 // Document is what GET /api/v1/stream tells first, and then patches (RFC 7386). Lists are
 // maps by name, so that a patch can change one row. It is coarse, so that it stands still
 // while a job trains: silence counts in whole seconds, and above one; phases are told
-// apart from training and balloting alone; times of steps have one and a half digits.
+// apart from training and balloting alone; times of steps have one and a half digits, and
+// are told once in five seconds, when they differ by more than a sixteenth of a step.
 type Document struct {
 	Head
 	NowMs   int64                  `json:"now_ms"` // when the document was made; no patch changes it

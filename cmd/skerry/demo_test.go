@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/faults"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/demo"
 	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/pg/baby"
@@ -21,6 +22,9 @@ import (
 const testsAtOnce = 5
 
 func TestMain(m *testing.M) {
+	if status, keeper := faults.Keep(); keeper {
+		os.Exit(status)
+	}
 	registerWorkers()
 	spawn.Register(demoWorker, runAsWorker)
 	if err := registerBackends(); err != nil {

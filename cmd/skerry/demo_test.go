@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/demo"
 	"github.com/skerry-ft/skerry/internal/paralleltest"
+	"github.com/skerry-ft/skerry/launch"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
@@ -21,6 +22,7 @@ import (
 const testsAtOnce = 5
 
 func TestMain(m *testing.M) {
+	launch.Init()
 	registerWorkers()
 	spawn.Register(demoWorker, runAsWorker)
 	if err := registerBackends(); err != nil {

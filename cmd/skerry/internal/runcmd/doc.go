@@ -1,0 +1,5 @@
+// Package runcmd is the command skerry run: the flags of package launch, those of torchrun that
+// mean something, signals, and what is told at the end.
+//
+// It has one goroutine, which passes signals on while a job runs.
+package runcmd

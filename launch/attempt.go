@@ -61,7 +61,11 @@ func (p *replica) attempt(ctx context.Context) (*Failure, error) {
 	if err == nil {
 		first = a.wait(ctx)
 	}
-	a.end()
+	grace := time.Duration(0)
+	if err == nil && first == nil && !p.isKilled() {
+		grace = p.cfg.KillGrace // what is left may have something to write yet
+	}
+	a.end(grace)
 	stop()
 	a.beside.Wait()
 	failure := a.failed(first, err)
@@ -176,19 +180,20 @@ func (a *attempt) held() *rank {
 	return a.ranks[slices.IndexFunc(a.ranks, func(one *rank) bool { return !one.ended() })]
 }
 
-// end kills what is left of the start, and takes what was written.
-func (a *attempt) end() {
+// end ends what is left of the start, with SIGTERM first if there is a grace, and takes what
+// was written.
+func (a *attempt) end(grace time.Duration) {
 	close(a.over)
 	a.signal(syscall.SIGKILL) // of a start that was not whole
 	sessions := make(map[int]bool)
 	for _, one := range a.ranks {
 		sessions[one.proc.PID()] = true
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), sweepLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), grace+sweepLimit)
 	defer cancel()
-	left, err := sweep.Kill(ctx, sweep.Target{Mark: a.mark, Sessions: sessions})
+	left, err := sweep.End(ctx, sweep.Target{Mark: a.mark, Sessions: sessions}, grace)
 	if left > 0 || err != nil {
-		a.cfg.Log.Info().Str(logkey.ReplicaID, a.name).Int("attempt", a.number).Int("processes", left).Err(err).Msg("what the ranks left behind was killed")
+		a.cfg.Log.Info().Str(logkey.ReplicaID, a.name).Int("attempt", a.number).Int("processes", left).Err(err).Msg("what the ranks left behind was ended")
 	}
 	for _, one := range a.ranks {
 		a.release(one, err == nil)

@@ -152,3 +152,19 @@ func TestNothingOutlivesAStart(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 }
+
+// What ranks that ended well leave behind is told to end, and has time to write the last of it.
+func TestWhatIsLeftMayEnd(t *testing.T) {
+	t.Parallel()
+	j := start(t, `
+		setsid sh -c 'trap "echo uploaded > left; exit 0" TERM; echo > begun; while :; do sleep 0.02; done' > /dev/null 2>&1 &
+		`+waitFor("begun"), nil)
+	report, err := j.ends(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, report, "done 0")
+	if text, err := os.ReadFile(filepath.Join(j.dir, "left")); err != nil || string(text) != "uploaded\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+}

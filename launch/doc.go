@@ -58,8 +58,9 @@
 // any more, Run returns.
 //
 // SIGTERM goes to ranks alone, and not to what they have started: a data loader that died of
-// it would spoil the drain. SIGKILL goes to everything. What a rank leaves behind is killed
-// when its start has ended. When this process dies, of SIGKILL too, the kernel kills the
+// it would spoil the drain. SIGKILL goes to everything. What ranks leave behind is ended
+// when their start has: killed if that was by a crash, else with SIGTERM first, and SIGKILL
+// after KillGrace. When this process dies, of SIGKILL too, the kernel kills the
 // ranks (the parent death signal), and the keeper, a second process of this binary, kills
 // what they have started: all in their sessions, and all that carry the mark in their
 // environment. A process that has left both escapes.

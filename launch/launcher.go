@@ -60,6 +60,16 @@ func New(cfg Config) (*Launcher, error) {
 // is for.
 func (l *Launcher) Kill() { l.kill() }
 
+// isKilled tells whether Kill was called.
+func (l *Launcher) isKilled() bool {
+	select {
+	case <-l.killed:
+		return true
+	default:
+		return false
+	}
+}
+
 // Signal sends a signal to all ranks that run.
 func (l *Launcher) Signal(s syscall.Signal) {
 	l.mu.Lock()

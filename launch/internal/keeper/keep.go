@@ -26,7 +26,7 @@ func keep(pipe io.Reader, mark string) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), patience, fmt.Errorf("given up after %v", patience))
 	defer cancel()
-	_, err := sweep.Kill(ctx, t)
+	_, err := sweep.End(ctx, t, 0)
 	return errors.Join(wrong, err)
 }
 

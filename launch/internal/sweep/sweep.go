@@ -1,4 +1,4 @@
-// Package sweep finds the processes that a start has left behind, and kills them.
+// Package sweep finds the processes that a start has left behind, and ends them.
 //
 // Such a process is in the session of one of its ranks, or carries the start's mark in the
 // environment that it was begun with, which its children inherit. It needs no right but
@@ -23,9 +23,6 @@ const Variable = "SKERRY_RUN_MARK"
 // maxEnvironBytes bounds what is read of a process's environment.
 const maxEnvironBytes = 4 << 20
 
-// again is how long a killed process is given before the next look.
-const again = 10 * time.Millisecond
-
 // Target says which processes are meant.
 type Target struct {
 	// Mark is a start's, or what the marks of several starts have before a dot.
@@ -34,20 +31,29 @@ type Target struct {
 	Sessions map[int]bool
 }
 
-// Kill sends SIGKILL to all that there are, but this process, until none is left, or ctx
-// ends: a process that the kernel holds in a call ends when that does. It returns how many
-// were found first.
-func Kill(ctx context.Context, t Target) (found int, err error) {
-	for first := true; ; first = false {
+// again is how long a process that was told to end is given before the next look.
+const again = 10 * time.Millisecond
+
+// End ends all that there are, but this process: with SIGTERM, and after grace, or at once if
+// that is 0, with SIGKILL. It returns when none is left, or ctx ends: a process that the
+// kernel holds in a call ends when that does. It returns how many there were.
+func End(ctx context.Context, t Target, grace time.Duration) (found int, err error) {
+	begun, signal := time.Now(), syscall.SIGTERM
+	told := make(map[int]bool)
+	for {
 		pids, err := Find(t)
 		if err != nil || len(pids) == 0 {
 			return found, err
 		}
-		if first {
-			found = len(pids)
+		found = max(found, len(pids))
+		if time.Since(begun) >= grace {
+			signal = syscall.SIGKILL
 		}
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // gone already is as good
+			if signal == syscall.SIGKILL || !told[pid] {
+				_ = syscall.Kill(pid, signal) // gone already is as good
+				told[pid] = true
+			}
 		}
 		timer := time.NewTimer(again)
 		select {

@@ -205,7 +205,7 @@ func (o *options) steps(ctx context.Context) ([]launch.Seen, error) {
 func (o *options) pass(l *launch.Launcher, stop <-chan struct{}) (by syscall.Signal) {
 	const room = 8 // a burst of signals
 	signals := make(chan os.Signal, room)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE)
 	defer signal.Stop(signals)
 	for {
 		select {
@@ -219,6 +219,7 @@ func (o *options) pass(l *launch.Launcher, stop <-chan struct{}) (by syscall.Sig
 					l.Kill()
 				}
 				by = s
+			case s == syscall.SIGPIPE: // what reads our output is gone, which is no reason to end training
 			case s != syscall.SIGHUP || o.forwardHUP:
 				l.Signal(s)
 			default:

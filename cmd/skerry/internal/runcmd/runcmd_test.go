@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -216,5 +218,30 @@ func TestSecondSignalKills(t *testing.T) {
 	p.Signal(syscall.SIGTERM)
 	if status := p.Exits(); status != 143 || !strings.Contains(p.String(), "skerry: stopped by SIGTERM: 0 of 2 replicas ended well\n") {
 		t.Errorf("status %d, want 143\n%s", status, p)
+	}
+}
+
+// A job outlives what reads its output, such as a tee that was killed.
+func TestOutputWithoutReader(t *testing.T) {
+	t.Parallel()
+	done := filepath.Join(t.TempDir(), "done")
+	out, said, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "run", "--", "sh", "-c", `echo begun; read x < "$0.go"; echo lost; echo lost; echo > "$0"`, done)
+	cmd.Stdout = said
+	if err := syscall.Mkfifo(done+".go", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := testkit.StartCmd(t, "skerry run", cmd)
+	if err := errors.Join(said.Close(), out.Close(), os.WriteFile(done+".go", []byte("\n"), 0)); err != nil {
+		t.Fatal(err)
+	}
+	if status := p.Exits(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	if _, err := os.Stat(done); err != nil {
+		t.Error(err)
 	}
 }

@@ -56,18 +56,22 @@ func pid(t *testing.T, p *testkit.Program, replica string, attempt, rank int) (p
 }
 
 // endLine is what the trainer of the digits says when it has had its steps.
-var endLine = regexp.MustCompile(`(replica-\d) \| step 400: test accuracy ([0-9.]+), sha256 ([0-9a-f]+)`)
+var endLine = regexp.MustCompile(`(replica-\d) \| step 600: test accuracy ([0-9.]+), sha256 ([0-9a-f]+)`)
 
-// A rank of three is killed with SIGKILL: its replica alone starts again, heals from the
-// others, and all end with the same bytes.
+// A rank of three is killed with SIGKILL, twice: its replica alone starts again, heals from
+// the others, and all end with the same bytes. The second crash is one more than the budget
+// has, but for the steps that the replica has committed since the first.
 func TestTrainerIsStartedAgain(t *testing.T) {
 	t.Parallel()
-	p := run(t, "--replicas=3", "--max-restarts=1", "--", builds.Path(t, "examples/digits/trainer"), "-steps=400", "-step-time=20ms", "-linger=1h")
-	p.Says("replica-1 | step 100: ", 0)
-	if err := syscall.Kill(pid(t, p, "replica-1", 0, 0), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
+	p := run(t, "--replicas=3", "--max-restarts=1", "--refill-steps=20", "--", builds.Path(t, "examples/digits/trainer"), "-steps=600", "-step-time=20ms", "-linger=1h")
+	for attempt, step := range []string{"100", "450"} {
+		p.Says("replica-1 | step "+step+": ", 0)
+		from := len(p.String())
+		if err := syscall.Kill(pid(t, p, "replica-1", attempt, 0), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		p.Says("replica-1 | healed ", p.Says("replica crashed, and starts again", from))
 	}
-	p.Says("replica-1 | healed ", p.Says("replica crashed, and starts again", 0))
 	for i, from := 0, 0; i < 3; i++ {
 		from = p.Says(": test accuracy ", from)
 	}
@@ -84,13 +88,13 @@ func TestTrainerIsStartedAgain(t *testing.T) {
 	if status != 0 || len(ends) != 3 || len(hashes) != 1 {
 		t.Errorf("status %d, %d ends with the hashes %v, want 0, 3 and one\n%s", status, len(ends), hashes, text)
 	}
-	for _, want := range []string{"replicas: 3 done; restarts: 1;", "replica-1 rank 0 (pid ", "killed by SIGKILL"} {
+	for _, want := range []string{"replicas: 3 done; restarts: 2;", "replica-1 rank 0 (pid ", "killed by SIGKILL"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %s", want, text)
 		}
 	}
-	if n := len(started.FindAllString(text, -1)); n != 4 {
-		t.Errorf("%d starts, want 4", n)
+	if n := len(started.FindAllString(text, -1)); n != 5 {
+		t.Errorf("%d starts, want 5", n)
 	}
 }
 

@@ -31,7 +31,8 @@
 //	SKERRY_LIGHTHOUSE, TORCHFT_LIGHTHOUSE  where the lighthouse is; of torchft's, one URL
 //	SKERRY_JOB, SKERRY_PLAIN_GROUP_STORE   the job; true
 //	CUDA_VISIBLE_DEVICES                   the replica's share of Config.CUDADevices, if there are any
-//	OMP_NUM_THREADS, PYTHONUNBUFFERED      1, unless they are set; the first with more than one rank alone
+//	OMP_NUM_THREADS, PYTHONUNBUFFERED,     1, unless they are set; the first with more than one rank alone
+//	TORCH_NCCL_ASYNC_ERROR_HANDLING
 //	SKERRY_RUN_MARK                        by which a start's processes are found again
 //
 // How many replicas train is never in the environment, for it changes: a Manager tells it.

@@ -101,7 +101,7 @@ func (p Plan) Environ(base, vars []string, mark string) []string {
 	if outer := lookup(base, sweep.Variable); outer != "" {
 		mark = outer + "," + mark
 	}
-	defaults := []string{"PYTHONUNBUFFERED=1"}
+	defaults := []string{"PYTHONUNBUFFERED=1", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"}
 	if p.Ranks > 1 {
 		defaults = append(defaults, "OMP_NUM_THREADS=1")
 	}

@@ -88,7 +88,7 @@ func TestEnviron(t *testing.T) {
 	base := []string{"RANK=7", "HOME=/h", "OMP_NUM_THREADS=8", "HOME=/home", "SKERRY_RUN_MARK=outer"}
 	got := vars(t, plan().Environ(base, []string{"RANK=1"}, "inner"))
 	for name, want := range map[string]string{
-		"RANK": "1", "HOME": "/home", "OMP_NUM_THREADS": "8", "PYTHONUNBUFFERED": "1", "SKERRY_RUN_MARK": "outer,inner",
+		"RANK": "1", "HOME": "/home", "OMP_NUM_THREADS": "8", "PYTHONUNBUFFERED": "1", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "SKERRY_RUN_MARK": "outer,inner",
 	} {
 		if got[name] != want {
 			t.Errorf("%s = %q, want %q", name, got[name], want)

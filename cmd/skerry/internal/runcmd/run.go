@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"sync"
 	"syscall"
 
 	"github.com/rs/zerolog"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/reap"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/launch"
@@ -129,7 +131,14 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 	stop := make(chan struct{})
 	by := make(chan syscall.Signal, 1)
 	go func() { by <- o.pass(l, stop) }()
+	reaping, end := context.WithCancel(context.WithoutCancel(cmd.Context()))
+	var reaper sync.WaitGroup
+	if reap.First() {
+		reaper.Go(func() { reap.Run(reaping) })
+	}
 	report, err := l.Run(cmd.Context())
+	end()
+	reaper.Wait()
 	close(stop)
 	return o.tell(cmd, report, err, <-by)
 }
@@ -235,7 +244,9 @@ func (o *options) tell(cmd *cobra.Command, r launch.Report, err error, by syscal
 	if f, ok := errors.AsType[*launch.Failure](err); ok {
 		_ = f.WriteTail(w) // as below
 	}
-	_ = r.Write(w) // of a terminal that is gone there is nothing more to tell
+	if len(r.Replicas) > 0 { // else nothing was started
+		_ = r.Write(w) // of a terminal that is gone there is nothing more to tell
+	}
 	if o.report != "" {
 		text, jerr := json.MarshalIndent(r, "", "  ")
 		if jerr == nil {

@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate sbom vulns tidy demo bench interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test python-suites
+.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate release sbom vulns tidy demo bench interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test python-suites
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -120,6 +120,9 @@ history: ## minutes of histories of real servers, checked with Porcupine; and a 
 
 generate: ## regenerate what is generated
 	go generate ./...
+
+release: ## what a release has, in release/: programs for Linux and Darwin, an SBOM, sums
+	scripts/release
 
 sbom: ## what the binaries are made of, as CycloneDX, in sbom.cdx.json (NOTICE has the licences; make generate renews it)
 	go run ./internal/supply sbom > sbom.cdx.json

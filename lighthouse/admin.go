@@ -92,7 +92,7 @@ func (s behind) Drain(ctx context.Context, name string, id quorum.ReplicaID, o w
 	return s.apply(ctx, name, change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
 			c := cluster.Command{Kind: cluster.CommandDrain, Replica: id}
-			if j.machine.Drains(id) {
+			if drains, _ := j.machine.Drains(id); drains {
 				c = cluster.Command{}
 			}
 			j.leadership.feed.Ask(j.name, now.UnixMilli(), story.Draining, id, o)
@@ -106,14 +106,18 @@ func (s behind) Drain(ctx context.Context, name string, id quorum.ReplicaID, o w
 	})
 }
 
-// alone says whether no replica is there that could go on without this one.
-func (s *Server) alone(ctx context.Context, name string, id quorum.ReplicaID) (alone bool, err error) {
+// drainOf says of a replica's drain whether it was taken back, and whether no replica is there
+// that could go on without it.
+func (s *Server) drainOf(ctx context.Context, name string, id quorum.ReplicaID) (undone, alone bool, err error) {
 	j, err := s.existing(ctx, name)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	err = j.do(ctx, func(now time.Time) { alone = j.machine.Alone(now, id) })
-	return alone, err
+	err = j.do(ctx, func(now time.Time) {
+		drains, known := j.machine.Drains(id)
+		undone, alone = known && !drains, j.machine.Alone(now, id)
+	})
+	return undone, alone, err
 }
 
 // Evict implements web.Actions: it puts a replica out. A torchft client learns it by its calls, which end.
@@ -127,28 +131,43 @@ func (s behind) Evict(ctx context.Context, name string, id quorum.ReplicaID, o w
 	})
 }
 
-// Undo implements web.Actions. Nothing is undone today: see web.NoUndo.
-func (s behind) Undo(ctx context.Context, name string, id quorum.ReplicaID, _ web.Order) error {
-	j, err := s.existing(ctx, name)
-	if err != nil {
-		return err
-	}
-	var now quorum.Status
-	err = j.do(ctx, func(at time.Time) { now = j.machine.Status(at) })
-	return cmp.Or(err, web.NoUndo(now, id))
+// Undo implements web.Actions: it takes a drain back.
+func (s behind) Undo(ctx context.Context, name string, id quorum.ReplicaID, o web.Order) error {
+	return s.apply(ctx, name, change{
+		rules: func(j *job, now time.Time) (cluster.Command, error) {
+			j.leadership.feed.Ask(j.name, now.UnixMilli(), story.Stays, id, o)
+			err := j.machine.Undrain(now, id, wire.Evidence(o.Reason))
+			if errors.Is(err, quorum.ErrNoDrain) {
+				err = fmt.Errorf("%w: %s", quorum.ErrNoDrain, web.NoUndo(j.machine.Status(now), id))
+			}
+			return cluster.Command{Kind: cluster.CommandUndrain, Replica: id}, err
+		},
+	})
 }
 
 // Drain implements skerrypb.LighthouseServer.
 func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainRequest) (*skerrypb.DrainResponse, error) {
 	id, err := wire.CheckKnownID(req.GetReplicaId())
-	if err == nil {
+	out := &skerrypb.DrainResponse{}
+	if err == nil && req.GetAgain() {
+		out.Undone, _, err = l.server.drainOf(ctx, req.GetJob(), id)
+	}
+	if err == nil && !out.GetUndone() {
 		err = behind{l.server}.Drain(ctx, req.GetJob(), id, l.server.orderOf(ctx, skerrypb.Lighthouse_Drain_FullMethodName, req))
+		if err == nil {
+			_, out.Alone, err = l.server.drainOf(ctx, req.GetJob(), id)
+		}
 	}
-	var alone bool
+	return out, wire.StatusError(err)
+}
+
+// Undrain implements skerrypb.LighthouseServer.
+func (l *lighthouseService) Undrain(ctx context.Context, req *skerrypb.UndrainRequest) (*skerrypb.UndrainResponse, error) {
+	id, err := wire.CheckKnownID(req.GetReplicaId())
 	if err == nil {
-		alone, err = l.server.alone(ctx, req.GetJob(), id)
+		err = behind{l.server}.Undo(ctx, req.GetJob(), id, l.server.orderOf(ctx, skerrypb.Lighthouse_Undrain_FullMethodName, req))
 	}
-	return &skerrypb.DrainResponse{Alone: alone}, wire.StatusError(err)
+	return &skerrypb.UndrainResponse{}, wire.StatusError(err)
 }
 
 // Evict implements skerrypb.LighthouseServer.

@@ -321,8 +321,12 @@ func TestAPIActions(t *testing.T) {
 		}
 	}
 	all[1].next("drain notice", func(d *skerrypb.Down) bool { return d.GetDrain().GetReason() == "tried by hand" })
+	if resp := call(t, "POST", at+"team%2Fb/undo", reason); resp.StatusCode != http.StatusNoContent {
+		t.Errorf("undo of a drain: %d", resp.StatusCode)
+	}
+	all[1].next("the drain taken back", func(d *skerrypb.Down) bool { return d.GetDrain().GetUndone() })
 	if code := refused(t, call(t, "POST", at+"team%2Fb/undo", reason), http.StatusConflict); code != "conflict" {
-		t.Errorf("undo of a drain: %q", code)
+		t.Errorf("a second undo of a drain: %q", code)
 	}
 	job := answered[api.Overview](t, call(t, "GET", l.URL("/api/v1/status"), ""), http.StatusOK).Jobs[0]
 	if job.MinReplicas != 2 || job.GraceMs != 1500 || !job.EvictStuck {
@@ -334,11 +338,11 @@ func TestAPIActions(t *testing.T) {
 	testkit.Eventually(t, "what was asked for is told", func() bool {
 		told := events(t, l, "?job=default")
 		for _, e := range told {
-			if slices.Contains([]string{"draining", "evicted", "configured"}, e.Kind) && (e.By != "127.0.0.1" || e.From != "127.0.0.1" || e.Reason == "") {
+			if slices.Contains([]string{"draining", "stays", "evicted", "configured"}, e.Kind) && (e.By != "127.0.0.1" || e.From != "127.0.0.1" || e.Reason == "") {
 				t.Errorf("told without who asked and why: %+v", e)
 			}
 		}
 		k := kinds(told)
-		return slices.Contains(k, "draining") && slices.Contains(k, "evicted") && slices.Contains(k, "configured")
+		return slices.Contains(k, "draining") && slices.Contains(k, "stays") && slices.Contains(k, "evicted") && slices.Contains(k, "configured")
 	})
 }

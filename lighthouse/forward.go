@@ -121,7 +121,7 @@ func (s *Server) forward(ctx context.Context, leader, method string, req any) (a
 	}
 	out := access.PassedOn(ctx)
 	if access.Orders(method) && !guard.IsUnvouched(ctx) {
-		out = s.askerOf(ctx, method, req).Tell(out, s.guard.Speaks(), method, req)
+		out = access.AskerOf(ctx, s.guard, method, req).Tell(out, s.guard.Speaks(), method, req)
 	}
 	err = conn.Invoke(out, method, req, resp)
 	if err == nil || ctx.Err() != nil {

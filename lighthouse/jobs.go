@@ -10,6 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/access"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/shell"
@@ -150,7 +151,7 @@ func (l *lighthouseService) Configure(ctx context.Context, req *skerrypb.Configu
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
-	a := l.server.askerOf(ctx, skerrypb.Lighthouse_Configure_FullMethodName, req)
+	a := access.AskerOf(ctx, l.server.guard, skerrypb.Lighthouse_Configure_FullMethodName, req)
 	rules, err := l.server.configure(ctx, req.GetJob(), wanted, web.Order{By: a.By, From: a.From})
 	return &skerrypb.ConfigureResponse{Rules: wire.RulesToProto(rules.Config(), rules.Own())}, wire.StatusError(err)
 }

@@ -14,6 +14,8 @@
 //	manager/internal/listen   where the replica listens
 //	manager/internal/final    the errors that end training
 //	manager/internal/tasks    work on goroutines of Run
+//	manager/internal/prober   peers that were out of reach are tried again
+//	manager/internal/blame    whose fault an error was
 //	manager/internal/events   events in their order, to Config.OnEvent
 //
 // # One step
@@ -158,9 +160,9 @@
 //	  store.Run, rpc.Serve                  connections                        ctx
 //	  port.Run, web.Serve                   connections, scrapes               ctx
 //
-// The locks are Manager.mu, Tasks.mu, Events.mu, tracked.mu and prober.mu, and those of
+// The locks are Manager.mu, Tasks.mu, Events.mu, tracked.mu and Prober.mu, and those of
 // packages manager/internal/session, manager/internal/replica and manager/internal/metrics. Manager.mu is held
-// while Tasks.mu or tracked.mu is taken, prober.mu while Tasks.mu or Session.mu is; no
+// while Tasks.mu or tracked.mu is taken, Prober.mu while Tasks.mu or Session.mu is; no
 // other two are held together, and nothing is called out to under any of them.
 //
 // # Closing

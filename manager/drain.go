@@ -50,11 +50,30 @@ func (m *Manager) drain(reason string) {
 	}
 }
 
+// stay takes an operator's drain back, unless this replica itself wants to go as well, or
+// has gone.
+func (m *Manager) stay(reason string) {
+	m.mu.Lock()
+	d := &m.mu.drain
+	news := d.until.IsZero() && !d.left && m.mu.final == nil && m.mu.rank.Stay()
+	if news {
+		d.alone, d.undone = false, d.undone+1
+		m.mu.Broadcast()
+	}
+	id := m.mu.rank.QuorumID()
+	m.mu.Unlock()
+	if news {
+		m.log.Info().Str(logkey.Reason, reason).Int64(logkey.QuorumID, id).Msg("drain taken back")
+		m.events.Emit(Stays{Reason: reason})
+	}
+}
+
 // drain is how far a replica that leaves is. Guarded by Manager.mu.
 type drain struct {
-	alone bool // no replica is left to take over: the next step does not begin
-	left  bool
-	until time.Time // when it leaves though the others have not gone on; zero: it stays
+	alone  bool // no replica is left to take over: the next step does not begin
+	left   bool
+	undone int       // drains that were taken back
+	until  time.Time // when it leaves though the others have not gone on; zero: it stays
 }
 
 // drainAgain is how often a draining replica tells the lighthouse again, which
@@ -68,15 +87,21 @@ func (m *Manager) tellDrain(ctx context.Context) {
 	var since time.Time       // when nobody else was there first; zero: somebody is
 	var more time.Duration    // for a member that heals from it
 	pause := time.Duration(1) // it is told at once
+	m.mu.Lock()
+	undone := m.mu.drain.undone
+	m.mu.Unlock()
 	for ; ; pause = drainAgain {
-		var stuck, late, gives bool
+		var stays, stuck, late, gives bool
 		err := m.await(ctx, "the others to go on", pause, func() bool {
+			stays = m.mu.drain.undone != undone
 			stuck = m.mu.drain.alone && m.mu.request != nil // nobody will answer it
 			gives = m.mu.rank.Gives()                       // others heal from this rank
 			late = !m.mu.drain.until.IsZero() && time.Now().After(m.mu.drain.until.Add(more))
-			return stuck
+			return stuck || stays
 		})
 		switch {
+		case stays:
+			return
 		case stuck:
 			m.endDrain(fmt.Errorf("%w: nobody was left to take over", ErrDrained))
 			return
@@ -98,12 +123,15 @@ func (m *Manager) tellDrain(ctx context.Context) {
 // time: a process that comes to take over may be under way.
 func (m *Manager) tellOnce(ctx context.Context, since time.Time) time.Time {
 	m.mu.Lock()
-	q := m.mu.rank.Quorum()
+	q, asked := m.mu.rank.Quorum(), m.mu.drain.until.IsZero()
 	m.mu.Unlock()
-	alone, err := m.replica.Drain(ctx, q)
+	alone, undone, err := m.replica.Drain(ctx, q, asked)
 	switch {
 	case err != nil:
 		m.log.Debug().Err(err).Msg("lighthouse not told of the drain")
+		return since
+	case undone: // and the notice of it was lost with a stream
+		m.stay("the lighthouse says so")
 		return since
 	case !alone:
 		return time.Time{}

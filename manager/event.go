@@ -118,6 +118,9 @@ type (
 // Draining says that this replica finishes its step and leaves.
 type Draining struct{ Reason string }
 
+// Stays says that an operator took the drain of this replica back.
+type Stays struct{ Reason string }
+
 func (QuorumFormed) event()    {}
 func (Configured) event()      {}
 func (GroupBroken) event()     {}
@@ -132,6 +135,7 @@ func (StepDiscarded) event()   {}
 func (LighthouseLost) event()  {}
 func (LighthouseFound) event() {}
 func (Draining) event()        {}
+func (Stays) event()           {}
 
 func (e QuorumFormed) String() string {
 	return fmt.Sprintf("quorum %d round %d formed: %d members, %d participants: %s",
@@ -199,3 +203,4 @@ func (e LighthouseLost) String() string { return fmt.Sprintf("lighthouse lost: %
 func (e LighthouseFound) String() string { return "lighthouse found at " + e.Address }
 
 func (e Draining) String() string { return "draining: " + e.Reason }
+func (e Stays) String() string    { return "drain taken back: " + e.Reason }

@@ -56,6 +56,8 @@ func (m *Manager) takeNotice(n quorum.Notice) {
 		m.log.Info().Int64(logkey.QuorumID, n.QuorumID).Str(logkey.Reason, n.Reason).Msg("change wanted")
 	case n.Kind == quorum.NoticeDrain:
 		m.drain(n.Reason)
+	case n.Kind == quorum.NoticeStay:
+		m.stay(n.Reason)
 	case n.Kind == quorum.NoticeEvict:
 		m.evicted(n.Reason)
 	}

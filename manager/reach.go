@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/skerry-ft/skerry/manager/internal/blame"
 	"github.com/skerry-ft/skerry/manager/internal/prober"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
@@ -20,7 +21,7 @@ const meetShare = 3
 // store could not be reached. The first are tried again from now on, beside
 // whatever else happens.
 func (m *Manager) accuseUnmet(err error, a *quorum.Assignment) {
-	for _, op := range firstCauses(err) {
+	for _, op := range blame.First(err) {
 		if !blames(op, a.QuorumID) {
 			continue
 		}
@@ -36,7 +37,7 @@ func (m *Manager) accuseUnmet(err error, a *quorum.Assignment) {
 			})
 		}
 	}
-	if lost := noStore(err); lost != nil && a.Primary != m.id {
+	if lost := blame.NoStore(err); lost != nil && a.Primary != m.id {
 		cut := errors.Is(lost, pg.ErrUnreachable)
 		m.accuse(a.Primary, a.QuorumID, lost.Error(), cut)
 		if cut {
@@ -45,43 +46,4 @@ func (m *Manager) accuseUnmet(err error, a *quorum.Assignment) {
 			})
 		}
 	}
-}
-
-// firstCauses are the errors within err that accuse a peer.
-func firstCauses(err error) (all []*pg.OpError) {
-	switch op, ok := err.(*pg.OpError); {
-	case ok && op.First:
-		return []*pg.OpError{op}
-	case ok:
-		return nil // another rank's word
-	}
-	for _, e := range unwrapped(err) {
-		all = append(all, firstCauses(e)...)
-	}
-	return all
-}
-
-// noStore is the part of err that says that there is no store; nil: none does.
-func noStore(err error) error {
-	if !errors.Is(err, pg.ErrNoStore) {
-		return nil
-	}
-	for _, e := range unwrapped(err) {
-		if e != pg.ErrNoStore && errors.Is(e, pg.ErrNoStore) {
-			return noStore(e)
-		}
-	}
-	return err
-}
-
-func unwrapped(err error) []error {
-	switch e := err.(type) {
-	case interface{ Unwrap() error }:
-		if inner := e.Unwrap(); inner != nil {
-			return []error{inner}
-		}
-	case interface{ Unwrap() []error }:
-		return e.Unwrap()
-	}
-	return nil
 }

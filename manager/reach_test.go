@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,26 +102,5 @@ func TestStoreOutOfReach(t *testing.T) {
 	said := fmt.Sprintf("accused %s (quorum", a.m.ReplicaID())
 	if !slices.ContainsFunc(w.lh.transcript(), func(line string) bool { return strings.Contains(line, said) }) {
 		t.Error("a was not accused")
-	}
-}
-
-// What a failed Configure says is read wherever in the error it stands, and only
-// what it says of itself.
-func TestFirstCauses(t *testing.T) {
-	t.Parallel()
-	op := func(id string, first bool) error {
-		return &pg.OpError{PeerID: id, First: first, Err: &pg.OpError{PeerID: "inner", First: true, Err: pg.ErrPeerLost}}
-	}
-	store := fmt.Errorf("%w: gone", pg.ErrNoStore)
-	err := fmt.Errorf("configure: %w", errors.Join(op("a", true), fmt.Errorf("more: %w", op("b", true)), store))
-	var got []string
-	for _, e := range firstCauses(err) {
-		got = append(got, e.PeerID)
-	}
-	if !slices.Equal(got, []string{"a", "b"}) || noStore(err) != store {
-		t.Errorf("%q and %v, want a and b and the store's", got, noStore(err))
-	}
-	if noStore(op("a", true)) != nil || len(firstCauses(op("a", false))) > 0 || len(firstCauses(errors.New("x"))) > 0 {
-		t.Error("an error without a store, or without a cause, has one")
 	}
 }

@@ -14,6 +14,7 @@ import (
 //	Leave    its own word: it is gone. A member's quorum falls (Q7)
 //	Drain    an operator's: it finishes its step. The quorum stands until the members have
 //	         asked for the next one, which is without it, unless it alone holds the state
+//	Undrain  takes that back, until the next quorum is there
 //	Evict    an operator's, or EvictStuck's: out at once, and refused. A member's quorum falls
 //
 // A drain of c, one of a, b and c (transcript 09_drain):
@@ -87,7 +88,7 @@ func (m *Machine) Drain(now time.Time, id ReplicaID, reason string) error {
 	// §5: a member goes with the next quorum, which is asked for now. Another one is let into
 	// none: its join would wait for ever.
 	if r.member {
-		m.change = "drain of " + string(id)
+		m.change = drainOf(id)
 	} else {
 		m.dropJoin(r)
 		r.joined = false
@@ -96,11 +97,51 @@ func (m *Machine) Drain(now time.Time, id ReplicaID, reason string) error {
 	return nil
 }
 
-// Drains says that a replica was told to drain: the ledger has it, or had it among
-// the newest.
-func (m *Machine) Drains(id ReplicaID) bool {
+// Undrain takes a drain back, while the quorum still has the replica: it stays, as if it had
+// not been told. Errors: ErrUnknown, ErrInvalid, and ErrNoDrain where none is under way, or
+// the others went on without it, which is told to no replica twice.
+//
+//	c is told to drain, and Undrain before the next quorum    c stays: that quorum has it
+//	{a, b} was formed                                         ErrNoDrain: c has its answer, and goes
+//	c was no member                                           ErrNoDrain: its join was refused (§5)
+//	c goes by its own wish (SIGTERM)                          it says so again, and drains
+func (m *Machine) Undrain(now time.Time, id ReplicaID, reason string) error {
+	r, err := m.target(now, id, reason)
+	if err != nil {
+		return err
+	}
+	if !r.draining || !r.member || r.lost {
+		return fmt.Errorf("%w: replica %q", ErrNoDrain, id)
+	}
+	if err := m.ledger.ApplyUndrain(id); err != nil {
+		return err
+	}
+	r.draining, r.drainWhy = false, ""
+	// §3.2: the members that ask now get the quorum that they are in. Another drain is still
+	// a reason to ask.
+	if m.change == drainOf(id) {
+		m.change = ""
+		if i := slices.IndexFunc(m.order, func(r *replica) bool { return r.draining && r.member && !r.lost }); i >= 0 {
+			m.change = drainOf(m.order[i].id)
+		}
+	}
+	m.event(EventStays, id, reason)
+	m.notify(Notice{Kind: NoticeStay, To: []ReplicaID{id}, Reason: reason})
+	if m.wanted.reason == drainOf(id) {
+		m.wanted = wanted{} // the next quorum is not put down to it
+		m.announceChange(now)
+	}
+	return nil
+}
+
+// drainOf is what a drain is to those who are told that a change is wanted.
+func drainOf(id ReplicaID) string { return "drain of " + string(id) }
+
+// Drains says whether a replica was told to drain, and stays told: the ledger has it, or had
+// it among the newest. Of one that is not known that cannot be said.
+func (m *Machine) Drains(id ReplicaID) (drains, known bool) {
 	r := m.replicas[id]
-	return r != nil && r.draining
+	return r != nil && r.draining, r != nil
 }
 
 // IsAnswered says whether a call of a replica that was told to drain is answered by the

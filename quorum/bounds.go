@@ -1,6 +1,9 @@
 package quorum
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Bounds on what peers may send, and on what is kept. What is over a bound is
 // refused with ErrInvalid, which names the value and the bound; what is kept is
@@ -96,10 +99,7 @@ func validatePosition(what string, p Position) error {
 	if len(p.Cluster) > MaxIDBytes {
 		return invalidf("%s.Cluster has %d bytes, want at most %d", what, len(p.Cluster), MaxIDBytes)
 	}
-	if err := validateNumber(what+".Step", p.Step); err != nil {
-		return err
-	}
-	return validateNumber(what+".QuorumID", p.QuorumID)
+	return cmp.Or(validateNumber(what+".Step", p.Step), validateNumber(what+".QuorumID", p.QuorumID))
 }
 
 func validateNumber(what string, n int64) error {
@@ -128,16 +128,10 @@ func validateMember(m Member) error {
 
 // boundMember checks a member's sizes and numbers.
 func boundMember(m *Member) error {
-	if err := validateID("replica id", m.ReplicaID); err != nil {
-		return err
-	}
-	if err := validateBytes("address", m.Address, MaxAddressBytes); err != nil {
-		return err
-	}
-	if err := validateBytes("store address", m.StoreAddress, MaxAddressBytes); err != nil {
-		return err
-	}
-	if err := validateBytes("data", m.Data, MaxDataBytes); err != nil {
+	if err := cmp.Or(
+		validateID("replica id", m.ReplicaID), validateBytes("address", m.Address, MaxAddressBytes),
+		validateBytes("store address", m.StoreAddress, MaxAddressBytes), validateBytes("data", m.Data, MaxDataBytes),
+	); err != nil {
 		return err
 	}
 	// 0 says that it does not tell: any group rank may ask then, see Assign.
@@ -147,10 +141,7 @@ func boundMember(m *Member) error {
 	if m.FixedWorldSize < 0 || m.FixedWorldSize > MaxMembers {
 		return invalidf("fixed world size = %d, want 0 to %d", m.FixedWorldSize, MaxMembers)
 	}
-	if err := validateNumber("commit failures", m.CommitFailures); err != nil {
-		return err
-	}
-	return validatePosition("position", m.Position)
+	return cmp.Or(validateNumber("commit failures", m.CommitFailures), validatePosition("position", m.Position))
 }
 
 func validateFact(f Fact) error {
@@ -159,13 +150,8 @@ func validateFact(f Fact) error {
 	if f.Kind > Refused {
 		return invalidf("fact kind = %d, want at most %d", f.Kind, Refused)
 	}
-	if err := validateNumber("fact step", f.Step); err != nil {
-		return err
-	}
-	if err := validateNumber("fact quorum id", f.QuorumID); err != nil {
-		return err
-	}
-	return validateDigests("fact digests", f.Digests)
+	return cmp.Or(validateNumber("fact step", f.Step), validateNumber("fact quorum id", f.QuorumID),
+		validateDigests("fact digests", f.Digests))
 }
 
 // validateDigests checks their number only: a list that lacks some differs from one that has all,
@@ -182,13 +168,9 @@ func validateLast(l *LastAnswer) error {
 	if l == nil {
 		return nil
 	}
-	if err := validateNumber("last answer's quorum id", l.QuorumID); err != nil {
-		return err
-	}
-	if err := validateNumber("last answer's round", l.Round); err != nil {
-		return err
-	}
-	if err := validatePart(l.Part); err != nil {
+	if err := cmp.Or(
+		validateNumber("last answer's quorum id", l.QuorumID), validateNumber("last answer's round", l.Round), validatePart(l.Part),
+	); err != nil {
 		return err
 	}
 	if len(l.Members) > MaxMembers {
@@ -227,10 +209,7 @@ func validateAccusations(as []Accusation) error {
 }
 
 func validateAccusation(a Accusation) error {
-	if err := validateID("accuser", a.By); err != nil {
-		return err
-	}
-	if err := validateID("accused", a.Against); err != nil {
+	if err := cmp.Or(validateID("accuser", a.By), validateID("accused", a.Against)); err != nil {
 		return err
 	}
 	if a.Kind > AccusedDiffers {
@@ -242,17 +221,11 @@ func validateAccusation(a Accusation) error {
 		return invalidf("%q accuses %q of kind %d, want of itself kinds %d and %d alone",
 			a.By, a.Against, a.Kind, AccusedUnhealed, AccusedDiffers)
 	}
-	if err := validateNumber("accusation's quorum id", a.QuorumID); err != nil {
-		return err
-	}
-	return validateBytes("evidence", a.Evidence, MaxEvidenceBytes)
+	return cmp.Or(validateNumber("accusation's quorum id", a.QuorumID), validateBytes("evidence", a.Evidence, MaxEvidenceBytes))
 }
 
 func validateLinkReport(r LinkReport) error {
-	if err := validateID("reporter", r.By); err != nil {
-		return err
-	}
-	if err := validateID("other end", r.To); err != nil {
+	if err := cmp.Or(validateID("reporter", r.By), validateID("other end", r.To)); err != nil {
 		return err
 	}
 	// Q9: by it the replica would be kept apart from itself, and be let into no quorum.
@@ -273,16 +246,10 @@ func validateJoin(j Join) error {
 	default:
 		return invalidf("client kind %d with join kind %d", j.Client, j.Kind)
 	}
-	if err := validateFact(j.Fact); err != nil {
-		return err
-	}
-	if err := validateDigests("last digests", j.LastDigests); err != nil {
-		return err
-	}
-	if err := validateLast(j.Last); err != nil {
-		return err
-	}
-	if err := validateBytes("why it fell", j.Fall.Why, MaxEvidenceBytes); err != nil {
+	if err := cmp.Or(
+		validateFact(j.Fact), validateDigests("last digests", j.LastDigests), validateLast(j.Last),
+		validateBytes("why it fell", j.Fall.Why, MaxEvidenceBytes),
+	); err != nil {
 		return err
 	}
 	if j.Fall.Ago < 0 {

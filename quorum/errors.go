@@ -44,6 +44,8 @@ var (
 	// ErrUnknown is returned by Drain and Evict for a replica that the machine
 	// does not know.
 	ErrUnknown = errors.New("quorum: unknown replica")
+	// ErrNoDrain is returned by Undrain where no drain can be taken back.
+	ErrNoDrain = errors.New("quorum: no drain to take back")
 	// ErrFenced is returned by ApplyFormed when a command does not follow the
 	// ledger's last quorum. Rebuild the machine from the ledger.
 	ErrFenced = errors.New("quorum: fenced")

@@ -56,6 +56,7 @@ const (
 	EventHealed
 	EventResumed
 	EventFinished // the last member left, all in good order
+	EventStays    // an operator took a drain back
 )
 
 // eventNames are by kind, in the order of the constants above.
@@ -65,7 +66,7 @@ var eventNames = [...]string{
 	"step settled", "last quorum restored", "draining", "evicted", "configured", "highest position fell",
 	"accused", "link kept apart", "forgotten", "committed digests differ",
 	"put on probation", "link holds again", "own sight doubted", "away", "refused",
-	"healed", "resumed", "finished",
+	"healed", "resumed", "finished", "stays",
 }
 
 // String is the event's name, in the past tense.

@@ -183,6 +183,12 @@ func (l *Ledger) ApplyDrain(id ReplicaID) error {
 	return applyGone(&l.Drained, id)
 }
 
+// ApplyUndrain takes a drain back. Repeating it is fine.
+func (l *Ledger) ApplyUndrain(id ReplicaID) error {
+	l.Drained = slices.DeleteFunc(l.Drained, func(d ReplicaID) bool { return d == id })
+	return validateID("replica id", id)
+}
+
 // ApplyEvict records that a replica was evicted. Repeating it is fine.
 func (l *Ledger) ApplyEvict(id ReplicaID) error {
 	return applyGone(&l.Evicted, id)

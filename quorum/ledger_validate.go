@@ -1,6 +1,9 @@
 package quorum
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // maxReasonBytes bounds a reason in the ledger. Each of its few lists names maxNamed replicas
 // of 256 bytes.
@@ -14,10 +17,7 @@ const maxReasonBytes = 64 << 10
 // It is about what a rule leans upon: sizes, numbers, sorted members, an id below the floor. That
 // a step is settled once, or that participants are members, is kept where it is written.
 func (l *Ledger) Validate() error {
-	if err := validateBytes("Cluster", l.Cluster, MaxIDBytes); err != nil {
-		return err
-	}
-	if err := validateBytes("Job", l.Job, MaxIDBytes); err != nil {
+	if err := cmp.Or(validateBytes("Cluster", l.Cluster, MaxIDBytes), validateBytes("Job", l.Job, MaxIDBytes)); err != nil {
 		return err
 	}
 	// §1: with a third kind, and a last quorum, the job would refuse every client (accepts).
@@ -45,16 +45,12 @@ func (l *Ledger) Validate() error {
 	}
 	// The lists are as long as appendBounded leaves them. A longer one was not written by this
 	// code, and none of the rules has to bear more.
-	if err := validateEach("Settled", l.Settled, MaxSettled, validateSettlement); err != nil {
-		return err
-	}
-	if err := validateEach("Drained", l.Drained, MaxGone, validateGone); err != nil {
-		return err
-	}
-	if err := validateEach("Evicted", l.Evicted, MaxGone, validateGone); err != nil {
-		return err
-	}
-	return validateEach("History", l.History, MaxHistory, validateHistory)
+	return cmp.Or(
+		validateEach("Settled", l.Settled, MaxSettled, validateSettlement),
+		validateEach("Drained", l.Drained, MaxGone, validateGone),
+		validateEach("Evicted", l.Evicted, MaxGone, validateGone),
+		validateEach("History", l.History, MaxHistory, validateHistory),
+	)
 }
 
 // validateEach checks a list of the ledger: its length, then each entry, and names the first
@@ -75,17 +71,11 @@ func validateGone(id *ReplicaID) error { return validateID("replica id", *id) }
 
 // validateQuorum checks a quorum as a ledger has it.
 func validateQuorum(q *Quorum) error {
-	if err := validateBytes("Cluster", q.Cluster, MaxIDBytes); err != nil {
-		return err
-	}
-	if err := validateBytes("Job", q.Job, MaxIDBytes); err != nil {
-		return err
-	}
 	// Q1 is checked where the id has something to rise above: by Validate and ApplyFormed.
-	if err := validateNumber("ID", q.ID); err != nil {
-		return err
-	}
-	if err := validateNumber("Round", q.Round); err != nil {
+	if err := cmp.Or(
+		validateBytes("Cluster", q.Cluster, MaxIDBytes), validateBytes("Job", q.Job, MaxIDBytes),
+		validateNumber("ID", q.ID), validateNumber("Round", q.Round),
+	); err != nil {
 		return err
 	}
 	// §4.3: the ledger has whole lists; a view is what one member was told.
@@ -121,13 +111,7 @@ func validateSettlement(s *Settlement) error {
 		// that it does not know.
 		return invalidf("its Outcome = %d, want at most %d", s.Outcome, Discard)
 	}
-	if err := validateNumber("Step", s.Step); err != nil {
-		return err
-	}
-	if err := validateNumber("QuorumID", s.QuorumID); err != nil {
-		return err
-	}
-	return validateDigests("Digests", s.Digests)
+	return cmp.Or(validateNumber("Step", s.Step), validateNumber("QuorumID", s.QuorumID), validateDigests("Digests", s.Digests))
 }
 
 // validateHistory checks what is shown to people. Only its sizes count, and its names: pages

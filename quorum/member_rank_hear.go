@@ -128,7 +128,7 @@ func (r *Rank) raise() {
 	room := r.cfg.FixedWorldSize == 0 || a.Divisor < r.cfg.FixedWorldSize
 	switch {
 	case r.draining != "" && r.quorum != nil && r.quorum.Size() > 1:
-		r.wanted = "a replica drains"
+		r.wanted = wantsToGo
 	case r.outside && due && room:
 		r.wanted = "a healed replica wants to take part"
 	}
@@ -142,6 +142,22 @@ func (r *Rank) Drain(reason string) bool {
 	r.draining = reason
 	return true
 }
+
+// Stay notes that its drain was taken back; false if it does not drain.
+func (r *Rank) Stay() bool {
+	if r.draining == "" {
+		return false
+	}
+	r.draining = ""
+	// What it may have said with a ballot already costs an ask, whose answer has it in.
+	if r.wanted == wantsToGo {
+		r.wanted = ""
+	}
+	return true
+}
+
+// wantsToGo is why one that drains wants a change.
+const wantsToGo = "a replica drains"
 
 // Accuse notes an accusation, for the next report; it says whether it is news. The
 // watch and the operations of one rank see one link break.

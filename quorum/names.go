@@ -48,7 +48,7 @@ func (o TallyOutcome) String() string {
 
 // String names the kind.
 func (k NoticeKind) String() string {
-	return nameOf("notice", uint8(k), "fallen", "lost", "wanted", "probe", "drain", "evict", "refused", "sibling")
+	return nameOf("notice", uint8(k), "fallen", "lost", "wanted", "probe", "drain", "evict", "refused", "sibling", "stay")
 }
 
 // nameOf is the i-th of names, which stand in the order of their constants. A value without a

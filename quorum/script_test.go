@@ -65,7 +65,7 @@ func (s *script) run(d *datadriven.TestData) string {
 		"new": s.doNew, "leader": s.doLeader, "advance": s.doAdvance, "at": s.doAt, "beating": s.doBeating,
 		"open": s.doOpen, "join": s.doJoin, "heartbeat": s.doHeartbeat, "beat": s.doBeat, "broken": s.doBroken,
 		"accuse": s.doAccuse, "reply": s.doReply, "withdraw": s.doWithdraw, "leave": s.doLeave,
-		"drain": s.doDrain, "evict": s.doEvict, "configure": s.doConfigure, "decide": s.doDecide,
+		"drain": s.doDrain, "undrain": s.doUndrain, "evict": s.doEvict, "configure": s.doConfigure, "decide": s.doDecide,
 		"form": s.doForm, "commit": s.doCommit, "heal": s.doHeal, "assign": s.doAssign, "status": s.doStatus,
 		"ledger": s.doLedger, "wake": s.doWake, "doubt": s.doDoubt, "link": s.doLink,
 	}
@@ -317,6 +317,12 @@ func (s *script) doLeave(d *datadriven.TestData) {
 func (s *script) doDrain(d *datadriven.TestData) {
 	for _, id := range ids(d) {
 		s.say(id, s.m.Drain(s.now, id, "maintenance"))
+	}
+}
+
+func (s *script) doUndrain(d *datadriven.TestData) {
+	for _, id := range ids(d) {
+		s.say(id, s.m.Undrain(s.now, id, "the wrong one"))
 	}
 }
 

@@ -369,4 +369,6 @@ const (
 	// NoticeSibling says that another rank of this replica has left the quorum. Only
 	// the replica's server says it, never the lighthouse.
 	NoticeSibling
+	// NoticeStay takes a drain back.
+	NoticeStay
 )

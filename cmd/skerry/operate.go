@@ -25,6 +25,11 @@ func newReplicaCommands() []*cobra.Command {
 				_, err := c.Drain(ctx, &skerrypb.DrainRequest{Job: job, ReplicaId: id, Reason: reason})
 				return err
 			}),
+		newReplicaCommand("undo", "Take back the drain of a replica, until the others have gone on without it", "stays",
+			func(ctx context.Context, c skerrypb.LighthouseClient, job, id, reason string) error {
+				_, err := c.Undrain(ctx, &skerrypb.UndrainRequest{Job: job, ReplicaId: id, Reason: reason})
+				return err
+			}),
 		newReplicaCommand("evict", "Put a replica out, and refuse it from now on", "evicted",
 			func(ctx context.Context, c skerrypb.LighthouseClient, job, id, reason string) error {
 				_, err := c.Evict(ctx, &skerrypb.EvictRequest{Job: job, ReplicaId: id, Reason: reason})
@@ -75,7 +80,7 @@ func newReplicaCommand(verb, short, done string, wish wishOf) *cobra.Command {
 type verbAnswer struct {
 	Job       string `json:"job"`
 	ReplicaID string `json:"replica_id"`
-	Done      string `json:"done"` // draining, evicted or killed
+	Done      string `json:"done"` // draining, stays, evicted or killed
 	Reason    string `json:"reason"`
 }
 

@@ -31,7 +31,7 @@ const (
 	FaultDark                        // no replica reaches a server for a while: a switch in front of them starts again
 	FaultReply                       // the reply to the next command is lost
 	FaultRepeat                      // messages to the lighthouse come twice
-	FaultDrain                       // an operator drains a replica
+	FaultDrain                       // an operator drains a replica, and may take that back soon
 	FaultEvict                       // or evicts it
 	FaultConfig                      // or changes the rules
 	FaultGiveUp                      // a trainer does not wait for its settlement
@@ -235,7 +235,15 @@ func (w *world) strikeOperator(f Fault) {
 		w.repeats += 10
 	case s == nil || s.leadership == nil || m == nil:
 	case f.Kind == FaultDrain:
-		s.change(command{drain: m.rid()})
+		id := m.rid()
+		s.change(command{drain: id})
+		if f.B%2 == 1 { // the operator meant another one
+			w.after(f.Lasts%undoWithin, func() {
+				if s := w.leading(); s != nil {
+					s.change(command{undo: id})
+				}
+			})
+		}
 	case f.Kind == FaultEvict:
 		s.change(command{evict: m.rid()})
 	case f.Kind == FaultConfig:

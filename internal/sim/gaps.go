@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/sim/checker"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -77,20 +78,5 @@ func (w *world) watchGaps() {
 // largest is the size of the largest set of replicas that behave and reach each
 // other.
 func (w *world) largest() int {
-	best := 0
-	var grow func(in []*member, rest []*member)
-	grow = func(in, rest []*member) {
-		best = max(best, len(in))
-		for i, m := range rest {
-			fits := m.up && !m.ailment.any()
-			for _, o := range in {
-				fits = fits && m.reaches(o)
-			}
-			if fits {
-				grow(append(in[:len(in):len(in)], m), rest[i+1:])
-			}
-		}
-	}
-	grow(nil, w.members)
-	return best
+	return checker.Largest(w.members, func(m *member) bool { return m.up && !m.ailment.any() }, (*member).reaches)
 }

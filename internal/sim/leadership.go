@@ -345,6 +345,8 @@ func (r *leadership) change(c command) {
 		err = r.m.Configure(now, *c.config)
 	case c.drain != "":
 		err = r.m.Drain(now, c.drain, "asked to")
+	case c.undo != "":
+		err = r.m.Undrain(now, c.undo, "asked to")
 	case c.evict != "":
 		err = r.m.Evict(now, c.evict, "asked to")
 	}

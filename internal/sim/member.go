@@ -242,6 +242,9 @@ func (m *member) notice(n quorum.Notice) {
 	case quorum.NoticeDrain:
 		m.drained()
 		return
+	case quorum.NoticeStay:
+		m.stays()
+		return
 	case quorum.NoticeEvict:
 		m.exit("evicted")
 		return
@@ -276,7 +279,37 @@ func (m *member) drained() {
 		}
 	}
 	m.w.note("%s drains", m.id)
-	m.after(drainLimit, func() { m.exit("drained, though nobody took over") })
+	m.after(drainLimit, func() {
+		if m.first().Draining() != "" {
+			m.exit("drained, though nobody took over")
+		}
+	})
+	m.askDrain()
+}
+
+// askDrain asks again and again whether its drain still holds: the word that it was taken
+// back may be lost with a stream.
+func (m *member) askDrain() {
+	m.after(drainAgain, func() {
+		if m.first().Draining() == "" {
+			return
+		}
+		m.tell(func(r *leadership, _ time.Time) {
+			if drains, known := r.m.Drains(m.rid()); known && !drains {
+				m.after(m.w.between(100*time.Microsecond, 5*time.Millisecond), m.stays)
+			}
+		})
+		m.askDrain()
+	})
+}
+
+// stays notes that its drain was taken back.
+func (m *member) stays() {
+	for _, r := range m.ranks {
+		if r.Stay() {
+			m.w.note("%s stays", r.name)
+		}
+	}
 }
 
 // die ends this incarnation.

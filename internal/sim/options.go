@@ -194,10 +194,12 @@ const (
 	linkSilence  = 500 * time.Millisecond // a silent link is noticed
 	opDeadline   = 2 * time.Second        // an op, a configure
 	healDeadline = time.Second
-	drainLimit   = 6 * time.Second // a drained member leaves, whoever took over
-	keepAlive    = time.Second     // a dead stream is noticed
-	voteDeadline = time.Second     // the ranks of a replica do without a vote
-	callDeadline = opDeadline / 6  // a call to a replica's server
+	drainAgain   = 500 * time.Millisecond // a drained member asks whether that still holds
+	undoWithin   = 300 * time.Millisecond // an operator takes a drain back
+	drainLimit   = 6 * time.Second        // a drained member leaves, whoever took over
+	keepAlive    = time.Second            // a dead stream is noticed
+	voteDeadline = time.Second            // the ranks of a replica do without a vote
+	callDeadline = opDeadline / 6         // a call to a replica's server
 	firstPause   = 20 * time.Millisecond
 	maxPause     = 250 * time.Millisecond // between tries to come into a quorum
 )

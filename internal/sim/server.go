@@ -30,6 +30,7 @@ type command struct {
 	formed *quorum.Formed
 	config *quorum.Config
 	drain  quorum.ReplicaID
+	undo   quorum.ReplicaID // its drain
 	evict  quorum.ReplicaID
 }
 
@@ -104,6 +105,8 @@ func (s *server) Apply(index int, c command) error {
 		err = s.ledger.ApplyConfig(*c.config)
 	case c.drain != "":
 		err = s.ledger.ApplyDrain(c.drain)
+	case c.undo != "":
+		err = s.ledger.ApplyUndrain(c.undo)
 	case c.evict != "":
 		err = s.ledger.ApplyEvict(c.evict)
 	}

@@ -14,6 +14,9 @@
 // Old debts stand in ratchet.txt with their size. They may shrink and go, not
 // grow: a line that is larger than the debt is itself a problem.
 //
+// Tests beside it hold the pages of docs to the code: links and headings, symbols, environment
+// variables, and each reason, state, error and warning in docs/TROUBLESHOOTING.md.
+//
 // It works on syntax alone, without types: it takes a second, and works while
 // a package does not compile.
 package tidy

@@ -5,8 +5,10 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // pageLink is a link of a Markdown page: [text](target).
@@ -31,12 +33,18 @@ func TestPageLinks(t *testing.T) {
 		}
 		pages++
 		for _, link := range pageLink.FindAllStringSubmatch(string(text), -1) {
-			target, _, _ := strings.Cut(link[1], "#")
-			if target == "" || strings.Contains(target, "://") {
+			target, anchor, _ := strings.Cut(link[1], "#")
+			if strings.Contains(target, "://") {
 				continue
 			}
-			if _, err := fs.Stat(root, path.Join(path.Dir(name), target)); err != nil {
+			file := path.Join(path.Dir(name), target)
+			if target == "" {
+				file = name
+			}
+			if _, err := fs.Stat(root, file); err != nil {
 				t.Errorf("%s links to %s, which is not there: correct the link or add the file", name, link[1])
+			} else if anchor != "" && path.Ext(file) == ".md" && !slices.Contains(anchors(t, root, file), anchor) {
+				t.Errorf("%s links to %s, and that page has no such heading", name, link[1])
 			}
 		}
 		return nil
@@ -47,4 +55,34 @@ func TestPageLinks(t *testing.T) {
 	if pages == 0 {
 		t.Error("no page was found: the test looks in the wrong place")
 	}
+}
+
+// anchors are what a page's headings can be linked by, as GitHub makes them: small letters,
+// hyphens for blanks, and no other marks.
+func anchors(t *testing.T, root fs.FS, page string) []string {
+	text, err := fs.ReadFile(root, page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	fenced := false
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " ")
+		if fenced || !ok || line[0] != '#' {
+			continue
+		}
+		found = append(found, strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, strings.TrimSpace(title)))
+	}
+	return found
 }

@@ -37,9 +37,10 @@ var mayImport = map[string][]string{
 	"dist/object": {"pg", "tensor"},
 	"dist/quant":  {"pg", "tensor"},
 
-	"pg/internal/inorder":   {},
-	"pg/internal/stage":     {"tensor"},
-	"pg/tcp/internal/frame": {"pg", "tensor", "internal/proof", "internal/shmring"},
+	"pg/internal/inorder":     {},
+	"pg/internal/stage":       {"tensor"},
+	"pg/tcp/internal/sockopt": {},
+	"pg/tcp/internal/frame":   {"pg", "tensor", "internal/proof", "internal/shmring"},
 
 	"pg/managedtest": {"pg", "pg/pgtest"},
 
@@ -88,6 +89,7 @@ var mayImport = map[string][]string{
 
 	"manager/internal/final":    {},
 	"manager/internal/tasks":    {},
+	"manager/internal/blame":    {"pg"},
 	"manager/internal/prober":   {"quorum", "manager/internal/tasks"},
 	"manager/internal/events":   {},
 	"manager/internal/incident": {"quorum"},
@@ -106,14 +108,14 @@ var mayImport = map[string][]string{
 	"train/ddp/powersgd": {"checkpoint", "tensor", "train/ddp"},
 	"train/optim":        {},
 	"train/sampler":      {"checkpoint", "tensor"},
-	"train/spawn":        {},
+	"train/spawn":        {"internal/deathsig"},
 	"train/place":        {},
 	"train/paramserver":  {"pg", "store", "internal/guard", "internal/proof"},
 	"train/localsgd":     {"pg", "dist/quant", "checkpoint", "tensor"},
 
 	"launch":                   {"lighthouse", "store", "internal/guard", "internal/printable", "launch/internal/..."},
 	"launch/internal/budget":   {},
-	"launch/internal/child":    {"launch/internal/output"},
+	"launch/internal/child":    {"internal/deathsig", "launch/internal/output"},
 	"launch/internal/keeper":   {"launch/internal/sweep"},
 	"launch/internal/layout":   {"launch/internal/sweep"},
 	"launch/internal/output":   {},
@@ -131,6 +133,7 @@ var mayImport = map[string][]string{
 	"internal/tidy":      {},
 	"internal/invariant": {},
 	"internal/memfd":     {},
+	"internal/deathsig":  {},
 	"internal/otherproc": {},
 	"internal/shmring":   {"internal/step"},
 	"internal/futex":     {"internal/step"},
@@ -160,7 +163,7 @@ var mayImport = map[string][]string{
 	"cmd/lighthouse":             {"cmd/internal/..."},
 	"cmd/skerry": {
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
-		"train/...", "launch", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "cmd/internal/...", "examples/...",
+		"train/...", "launch", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "internal/deathsig", "cmd/internal/...", "examples/...",
 	},
 	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "manager/oteltrace", "internal/printable"},
 	"examples/digits/gpu":     {"nccl", "pg/...", "tensor"},

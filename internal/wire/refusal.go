@@ -45,6 +45,7 @@ func refusals() []refusal {
 		{"no session", quorum.ErrNoSession, codes.FailedPrecondition, false},
 		{"id not issued", quorum.ErrNotIssued, codes.FailedPrecondition, false},
 		{"unknown replica", quorum.ErrUnknown, codes.NotFound, true},
+		{"no drain to take back", quorum.ErrNoDrain, codes.FailedPrecondition, true},
 		{"fenced", quorum.ErrFenced, codes.Aborted, false},
 		{"no leader", ErrNoLeader, codes.Unavailable, false},
 		{"restarted", ErrRestarted, codes.Unavailable, false},

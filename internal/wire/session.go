@@ -319,8 +319,9 @@ func NoticeToProto(n quorum.Notice) *skerrypb.Down {
 	case quorum.NoticeProbe:
 		return &skerrypb.Down{Message: &skerrypb.Down_Probe{Probe: &skerrypb.Probe{
 			Number: n.Number, QuorumId: n.QuorumID}}}
-	case quorum.NoticeDrain:
-		return &skerrypb.Down{Message: &skerrypb.Down_Drain{Drain: &skerrypb.DrainNotice{Reason: Text(n.Reason)}}}
+	case quorum.NoticeDrain, quorum.NoticeStay:
+		return &skerrypb.Down{Message: &skerrypb.Down_Drain{Drain: &skerrypb.DrainNotice{
+			Reason: Text(n.Reason), Undone: n.Kind == quorum.NoticeStay}}}
 	case quorum.NoticeEvict:
 		return &skerrypb.Down{Message: &skerrypb.Down_Evict{Evict: &skerrypb.EvictNotice{Reason: Text(n.Reason)}}}
 	case quorum.NoticeRefused:
@@ -404,13 +405,13 @@ func noticeOf(m noticed) (n quorum.Notice, ok bool, err error) {
 		}
 	case wanted != nil:
 		c.enter("change_wanted")
-		n = quorum.Notice{
-			Kind:     quorum.NoticeWanted,
-			QuorumID: c.rising("quorum_id", wanted.GetQuorumId()),
-			Reason:   c.text("reason", wanted.GetReason(), MaxTextBytes),
-		}
+		n = quorum.Notice{Kind: quorum.NoticeWanted, QuorumID: c.rising("quorum_id", wanted.GetQuorumId()),
+			Reason: c.text("reason", wanted.GetReason(), MaxTextBytes)}
 	case drain != nil:
 		n = quorum.Notice{Kind: quorum.NoticeDrain, Reason: c.text("reason", drain.GetReason(), MaxTextBytes)}
+		if drain.GetUndone() { // a member that is older drains on
+			n.Kind = quorum.NoticeStay
+		}
 	case evict != nil:
 		n = quorum.Notice{Kind: quorum.NoticeEvict, Reason: c.text("reason", evict.GetReason(), MaxTextBytes)}
 	default:

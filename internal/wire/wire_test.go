@@ -141,6 +141,7 @@ func TestNoticesRoundTrip(t *testing.T) {
 		{Kind: quorum.NoticeWanted, QuorumID: 3, Reason: "c:3 waits"},
 		{Kind: quorum.NoticeProbe, Number: 77, QuorumID: 3},
 		{Kind: quorum.NoticeDrain, Reason: "maintenance"},
+		{Kind: quorum.NoticeStay, Reason: "wrong host"},
 		{Kind: quorum.NoticeEvict, Reason: "stuck"},
 	} {
 		got, ok, err := NoticeFromProto(overTheWire(t, NoticeToProto(n)))

@@ -14,7 +14,7 @@ type Command struct {
 	UnixMs  int64            `json:"unix_ms,omitempty"` // the same: where a new job's ids start; rise
 	Formed  *quorum.Formed   `json:"formed,omitempty"`  // formed
 	Config  *quorum.Config   `json:"config,omitempty"`  // configure
-	Replica quorum.ReplicaID `json:"replica,omitempty"` // drain, evict
+	Replica quorum.ReplicaID `json:"replica,omitempty"` // drain, undrain, evict
 	Server  string           `json:"server,omitempty"`  // retire
 	Told    []story.Told     `json:"told,omitempty"`    // with any command of a job; tell
 	Highest int64            `json:"highest,omitempty"` // forget: a job with an id above it stays; 0: none does
@@ -29,8 +29,10 @@ const (
 	CommandFormed    CommandKind = "formed"    // a job's next quorum
 	CommandConfigure CommandKind = "configure" // a job's own rules
 	CommandDrain     CommandKind = "drain"
-	CommandEvict     CommandKind = "evict"
-	CommandTell      CommandKind = "tell" // what was told of a job; older servers refuse it, which changes nothing
+	// Servers of a version before it refuse it: one of them that leads next drains the replica.
+	CommandUndrain CommandKind = "undrain"
+	CommandEvict   CommandKind = "evict"
+	CommandTell    CommandKind = "tell" // what was told of a job; older servers refuse it, which changes nothing
 
 	CommandUnconfigure CommandKind = "unconfigure" // back to the servers' rules
 	CommandForget      CommandKind = "forget"      // nobody uses the job any more

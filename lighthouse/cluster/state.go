@@ -177,6 +177,8 @@ func applyTo(l *quorum.Ledger, c Command) error {
 		return nil
 	case c.Kind == CommandDrain:
 		return l.ApplyDrain(c.Replica)
+	case c.Kind == CommandUndrain:
+		return l.ApplyUndrain(c.Replica)
 	case c.Kind == CommandEvict:
 		return l.ApplyEvict(c.Replica)
 	case c.Kind == CommandTell:

@@ -172,6 +172,8 @@ func (t *Tracer) hear(e manager.Event) {
 		t.happened("lighthouse found", attribute.String("skerry.peer", e.Address))
 	case manager.Draining:
 		t.happened("draining", attribute.String("skerry.reason", e.Reason))
+	case manager.Stays:
+		t.happened("drain taken back", attribute.String("skerry.reason", e.Reason))
 	}
 }
 

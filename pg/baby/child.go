@@ -159,14 +159,6 @@ func levelOf(log zerolog.Logger) zerolog.Level {
 	return log.GetLevel()
 }
 
-func socketPair() (ours, theirs *os.File, err error) {
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("baby: socket for the child: %w", err)
-	}
-	return os.NewFile(uintptr(fds[0]), "baby"), os.NewFile(uintptr(fds[1]), "baby child"), nil
-}
-
 // read takes what the child says until it has ended, and then ends it for good.
 func (c *child) read() {
 	c.listener.ended.Go(func() { c.listener.listen(c) })

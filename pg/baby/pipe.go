@@ -114,7 +114,7 @@ func (p *pipe) try(b []byte, file *os.File) (n int) {
 		rights = syscall.UnixRights(int(file.Fd()))
 	}
 	_ = p.raw.Write(func(fd uintptr) bool {
-		n, _ = syscall.SendmsgN(int(fd), b, rights, nil, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
+		n, _ = syscall.SendmsgN(int(fd), b, rights, nil, syscall.MSG_DONTWAIT|noSignal)
 		return true // whatever came of it: waiting is run's business
 	})
 	return max(n, 0)

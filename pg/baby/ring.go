@@ -5,11 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"syscall"
 	"time"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/skerry-ft/skerry/internal/futex"
 	"github.com/skerry-ft/skerry/internal/memfd"
@@ -217,6 +214,6 @@ func (t *taker) glance() bool {
 			return true
 		}
 	}
-	_, _, _ = syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // lets another thread of this processor run
+	futex.Yield() // lets another thread of this processor run
 	return false
 }

@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/skerry-ft/skerry/internal/futex"
 )
 
@@ -103,7 +101,7 @@ func (k *deathWatch) refresh() {
 	old := k.lanes
 	k.lanes, k.seen = b.watchLanes(), gen
 	k.dead = resize(k.dead, len(k.lanes))
-	next, mine := address(k.page, deathListHead), futex.Waiters|uint32(unix.Gettid())
+	next, mine := address(k.page, deathListHead), futex.Waiters|futex.Thread()
 	for _, w := range k.lanes {
 		own := w.n.out.Bytes()
 		futexWord(own, deathListWord).Store(mine)

@@ -3,11 +3,9 @@ package tcp
 import (
 	"context"
 	"runtime"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/skerry-ft/skerry/internal/futex"
 	"github.com/skerry-ft/skerry/internal/step"
 	"github.com/skerry-ft/skerry/pg"
 )
@@ -255,7 +253,7 @@ func (p *poller) spinLocked(idle time.Time) bool {
 	}
 	if p.mu.crowd {
 		// No processor is ours alone: the one that we wait for may need it.
-		_, _, _ = syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		futex.Yield()
 		return p.pendingLocked() || time.Since(idle) < p.patience.crowdTime
 	}
 	return time.Since(idle) < p.patience.time

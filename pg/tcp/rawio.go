@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/pg/tcp/internal/sockopt"
 )
 
 // rawConn reads and writes several buffers with one system call, and writes
@@ -150,8 +152,8 @@ func (r *rawConn) writeAll(p []byte) error {
 }
 
 // unread is how many bytes wait to be read, in the socket's receive buffer above all.
-func (r *rawConn) unread() int {
-	n := r.queued(unix.TIOCINQ)
+func (r *rawConn) unread() (n int) {
+	r.control(func(fd int) { n = sockopt.Unread(fd) }) // 0 of one that is closed: the reader will see it
 	if s := r.sealed.Load(); s != nil {
 		n += int(s.unread.Load())
 	}
@@ -159,13 +161,8 @@ func (r *rawConn) unread() int {
 }
 
 // unacknowledged is how many written bytes the peer's system has not confirmed.
-func (r *rawConn) unacknowledged() int { return r.queued(unix.TIOCOUTQ) }
-
-// queued asks the system how many bytes are in a buffer of the socket.
-func (r *rawConn) queued(request uint) (n int) {
-	r.raw.Control(func(fd uintptr) { // an error leaves 0: the reader will see it, and there is no socket to wait for
-		n, _ = unix.IoctlGetInt(int(fd), request)
-	})
+func (r *rawConn) unacknowledged() (n int) {
+	r.control(func(fd int) { n = sockopt.Unacknowledged(fd) })
 	return n
 }
 
@@ -173,22 +170,14 @@ func (r *rawConn) queued(request uint) (n int) {
 // system's congestion control: there is none to control, and one that paces (BBR)
 // sets a timer for each packet. CPU time of 64 MiB over loopback, n=2: 58 ms with
 // it, 45 without.
-func (r *rawConn) unpace() {
-	r.raw.Control(func(fd uintptr) { // refused: then it is only slower
-		_ = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno")
-	})
-}
+func (r *rawConn) unpace() { r.control(sockopt.Unpace) }
 
 // limitUnsent has writes wait while so many bytes are not sent yet, whatever the
 // size of the send buffer; refused, the buffer alone is the limit.
-func (r *rawConn) limitUnsent(n int) { r.option(unix.TCP_NOTSENT_LOWAT, n) }
+func (r *rawConn) limitUnsent(n int) { r.control(func(fd int) { sockopt.LimitUnsent(fd, n) }) }
 
-// option sets one of TCP's; where the system refuses, the socket does without.
-func (r *rawConn) option(name, value int) {
-	_ = r.raw.Control(func(fd uintptr) {
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, name, value)
-	})
-}
+// control calls f with the descriptor, unless the socket is closed.
+func (r *rawConn) control(f func(fd int)) { _ = r.raw.Control(func(fd uintptr) { f(int(fd)) }) }
 
 // local tells whether both ends are on this host.
 func (r *rawConn) local() bool {
@@ -216,5 +205,5 @@ func (r *rawConn) tune(opt *Options) {
 // other system, for d; 0: the system's own, long, time. Best effort: without it
 // other deadlines are met.
 func (r *rawConn) unansweredFor(d time.Duration) {
-	r.option(unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
+	r.control(func(fd int) { sockopt.UnansweredFor(fd, d) })
 }

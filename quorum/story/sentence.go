@@ -33,6 +33,8 @@ func Sentence(t Told) string {
 		parts = []string{asked(t, "was evicted")}
 	case Draining:
 		parts = []string{asked(t, "was told to drain")}
+	case Stays:
+		parts = []string{asked(t, "stays: its drain was taken back")}
 	case Kill:
 		parts = []string{asked(t, "was killed")}
 	case Configured:

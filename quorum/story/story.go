@@ -38,7 +38,7 @@ func New(kept []Told, earlier bool) *Story {
 
 // Asked is what an operator, or a program of theirs, asked for.
 type Asked struct {
-	Kind    Kind // draining, evicted, kill, configured
+	Kind    Kind // draining, stays, evicted, kill, configured
 	Replica quorum.ReplicaID
 	By      string // who, as far as it was proved
 	From    string // the address of who asked
@@ -49,7 +49,7 @@ type Asked struct {
 // tell themselves, and their entry names who asked; the others are told now.
 func (s *Story) Ask(atMs int64, a Asked) {
 	switch a.Kind {
-	case Draining, Evicted, Configured:
+	case Draining, Stays, Evicted, Configured:
 		if len(s.asked) >= maxUnsaved {
 			clear(s.asked) // what they asked for never happened
 		}
@@ -89,6 +89,7 @@ var kinds = map[quorum.EventKind]Kind{
 	quorum.EventDoubted:      Doubted,
 	quorum.EventConfigured:   Configured,
 	quorum.EventDraining:     Draining,
+	quorum.EventStays:        Stays,
 	quorum.EventFinished:     Finished,
 }
 
@@ -120,7 +121,7 @@ func (s *Story) Happened(atMs, round int64, e quorum.Event) {
 			t.Kind = Drained
 		}
 	case quorum.EventLost, quorum.EventStuck, quorum.EventAway, quorum.EventResumed, quorum.EventEvicted:
-	case quorum.EventDraining:
+	case quorum.EventDraining, quorum.EventStays:
 		t.Reason = e.Text
 	default:
 		t.Text = e.Text
@@ -132,7 +133,7 @@ func (s *Story) Happened(atMs, round int64, e quorum.Event) {
 // name says who asked for what the rules tell of.
 func (s *Story) name(t *Told) {
 	switch t.Kind {
-	case Draining, Evicted, Configured:
+	case Draining, Stays, Evicted, Configured:
 	case Drained, Lost, Left:
 		delete(s.asked, t.Replica)
 		return

@@ -32,7 +32,7 @@ type Told struct {
 // Kind is what is told. Readers skip a kind that they do not know.
 type Kind string
 
-// The kinds. Draining and Kill are asked for; Leader says that another server leads.
+// The kinds. Draining, Stays and Kill are asked for; Leader says that another server leads.
 const (
 	Formed       Kind = "formed"
 	Resumed      Kind = "resumed"
@@ -56,6 +56,7 @@ const (
 	Configured   Kind = "configured"
 	Finished     Kind = "finished"
 	Draining     Kind = "draining"
+	Stays        Kind = "stays" // its drain was taken back
 	Kill         Kind = "kill"
 	Leader       Kind = "leader"
 )

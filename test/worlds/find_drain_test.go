@@ -21,6 +21,29 @@ func (w *world) orderDrain(r *replica) {
 	p.mu.Lock()
 	p.mu.leaves = true
 	p.mu.Unlock()
+	w.order(func(ctx context.Context, c skerrypb.LighthouseClient) error {
+		_, err := c.Drain(ctx, &skerrypb.DrainRequest{ReplicaId: p.m.ReplicaID(), Reason: "told to"})
+		return err
+	})
+}
+
+// orderUndrain takes that back.
+func (w *world) orderUndrain(r *replica) {
+	w.t.Helper()
+	w.book.note(r.name, "is to stay")
+	p := r.ranks[0]
+	w.order(func(ctx context.Context, c skerrypb.LighthouseClient) error {
+		_, err := c.Undrain(ctx, &skerrypb.UndrainRequest{ReplicaId: p.m.ReplicaID(), Reason: "the wrong one"})
+		return err
+	})
+	p.mu.Lock()
+	p.mu.leaves = false
+	p.mu.Unlock()
+}
+
+// order calls the lighthouse from a host of its own.
+func (w *world) order(call func(context.Context, skerrypb.LighthouseClient) error) {
+	w.t.Helper()
 	operator := w.net.Host("operator")
 	defer operator.Kill()
 	dial := func(ctx context.Context, addr string) (net.Conn, error) { return operator.Dial(ctx, addr) }
@@ -31,9 +54,8 @@ func (w *world) orderDrain(r *replica) {
 	defer conn.Close() //nolint:errcheck // nothing is lost with it
 	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
 	defer cancel()
-	_, err = skerrypb.NewLighthouseClient(conn).Drain(ctx, &skerrypb.DrainRequest{ReplicaId: p.m.ReplicaID(), Reason: "told to"})
-	if err != nil {
-		w.t.Fatalf("drain %s: %v", r.name, err)
+	if err = call(ctx, skerrypb.NewLighthouseClient(conn)); err != nil {
+		w.t.Fatalf("an operator's order: %v", err)
 	}
 }
 

@@ -120,6 +120,7 @@ type proc struct {
 	backend *pgtest.MemoryBackend
 	healer  *healer
 	m       *manager.Manager
+	stays   atomic.Int64 // drains that were taken back
 	params  []float32
 	inPlace bool // HealInPlace
 	turn    func(ctx context.Context) error
@@ -210,6 +211,11 @@ func (r *replica) spawn(life string, rank int, group string) *proc {
 	}
 	p.inPlace = cfg.HealInPlace
 	var err error
+	cfg.OnEvent = func(e manager.Event) {
+		if _, stays := e.(manager.Stays); stays {
+			p.stays.Add(1)
+		}
+	}
 	if p.m, err = manager.New(cfg); err != nil {
 		r.w.t.Fatal(err)
 	}

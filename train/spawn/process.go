@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/internal/deathsig"
 )
 
 // Options say how workers run. The zero value inherits the environment,
@@ -154,7 +156,7 @@ func (p *Process) prepare(o Options) (*os.File, error) {
 		cmd.Stderr = io.MultiWriter(p.tail, o.Stderr)
 	}
 	cmd.ExtraFiles = append([]*os.File{theirs}, o.Files...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = deathsig.Attr()
 	cmd.WaitDelay = drainAfterExit
 	p.cmd = cmd
 	return ours, nil

@@ -6,7 +6,7 @@ import (
 	"io"
 	"os"
 
-	"golang.org/x/sys/unix"
+	"github.com/skerry-ft/skerry/cmd/internal/terminal"
 )
 
 // IsTerminal tells whether a person reads w.
@@ -15,8 +15,7 @@ func IsTerminal(w io.Writer) bool {
 	if !ok {
 		return false
 	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
+	return terminal.Is(f)
 }
 
 // Plural is "1 member", "2 members".

@@ -96,7 +96,7 @@ func (l *Flags) Replica(ctx context.Context, job, meant string) (string, error) 
 			if r.ReplicaID == meant {
 				return meant, nil
 			}
-			if Means(meant, r.ReplicaID) && r.State != "lost" && r.State != "evicted" {
+			if Means(meant, r.ReplicaID) && !slices.Contains(gone, r.State) {
 				found = append(found, r.ReplicaID)
 			}
 		}
@@ -109,6 +109,9 @@ func (l *Flags) Replica(ctx context.Context, job, meant string) (string, error) 
 	}
 	return "", cli.Usage(fmt.Errorf("%q is one of %s: say which", meant, strings.Join(found, ", ")))
 }
+
+// gone are the states of replicas that are shown still, and that nothing can be done to.
+var gone = []string{"lost", "left", "drained", "evicted"}
 
 // maxListed is how many names an error lists.
 const maxListed = 8

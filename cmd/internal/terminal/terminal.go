@@ -9,6 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Is says whether f is a terminal.
+func Is(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), getTermios)
+	return err == nil
+}
+
 // Size is f's in characters, 80 by 24 if it does not say.
 func Size(f *os.File) (columns, rows int) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
@@ -23,16 +29,16 @@ func Size(f *os.File) (columns, rows int) {
 // where f is no terminal, or this process is in the background.
 func Quiet(f *os.File) (restore func()) {
 	fd := int(f.Fd())
-	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	before, err := unix.IoctlGetTermios(fd, getTermios)
 	if err != nil || !inFront(fd) {
 		return func() {}
 	}
 	now := *before
 	now.Lflag &^= unix.ECHO | unix.ICANON
-	_ = unix.IoctlSetTermios(fd, unix.TCSETS, &now) // else it is echoed
+	_ = unix.IoctlSetTermios(fd, setTermios, &now) // else it is echoed
 	return func() {
 		if inFront(fd) {
-			_ = unix.IoctlSetTermios(fd, unix.TCSETS, before)
+			_ = unix.IoctlSetTermios(fd, setTermios, before)
 		}
 	}
 }

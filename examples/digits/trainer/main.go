@@ -252,7 +252,7 @@ func (t *teller) event(e manager.Event) {
 		if e.Position.Step > 0 || e.Err != nil { // at step 0 all take one replica's weights
 			t.line("%v", e)
 		}
-	case manager.LighthouseLost, manager.Draining:
+	case manager.LighthouseLost, manager.Draining, manager.Stays:
 		t.line("%v", e)
 	}
 }

@@ -329,6 +329,8 @@ func (b *Book) Happened(now time.Duration, e quorum.Event) {
 		if !a.member {
 			a.waits, a.joined = false, false
 		}
+	case quorum.EventStays:
+		a.draining = false
 	case quorum.EventEvicted:
 		a.evicted, a.excused, a.lost, a.waits = true, true, true, false
 		b.falls(now, a.member)

@@ -333,3 +333,16 @@ func TestCheckersReportPlantedViolations(t *testing.T) {
 		})
 	}
 }
+
+func TestLargest(t *testing.T) {
+	t.Parallel()
+	all := []int{1, 2, 3, 4, 5, 6, 8}
+	fits := func(n int) bool { return n != 8 }
+	apart := func(a, b int) bool { return a%b != 0 && b%a != 0 }
+	if n := Largest(all, fits, apart); n != 3 { // 4, 5 and 6
+		t.Errorf("largest set of numbers of which none divides another: %d, want 3", n)
+	}
+	if n := Largest(all, func(int) bool { return false }, apart); n != 0 {
+		t.Errorf("largest set of none: %d", n)
+	}
+}

@@ -2969,8 +2969,10 @@ func (x *Probe) GetQuorumId() int64 {
 }
 
 type DrainNotice struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The drain is taken back: the replica stays.
+	Undone        bool `protobuf:"varint,2,opt,name=undone,proto3" json:"undone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3010,6 +3012,13 @@ func (x *DrainNotice) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *DrainNotice) GetUndone() bool {
+	if x != nil {
+		return x.Undone
+	}
+	return false
 }
 
 type EvictNotice struct {
@@ -3684,10 +3693,13 @@ func (x *HistoryEntry) GetSettlement() *Settlement {
 }
 
 type DrainRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
-	ReplicaId     string                 `protobuf:"bytes,2,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Job       string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	ReplicaId string                 `protobuf:"bytes,2,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
+	Reason    string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The replica itself says what an operator told it: it changes nothing, and is
+	// answered whether that still holds.
+	Again         bool `protobuf:"varint,4,opt,name=again,proto3" json:"again,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3743,11 +3755,20 @@ func (x *DrainRequest) GetReason() string {
 	return ""
 }
 
+func (x *DrainRequest) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
+}
+
 type DrainResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Nobody is there who could go on without this replica. It need not wait to be
 	// replaced if that stays so: everybody drains.
-	Alone         bool `protobuf:"varint,1,opt,name=alone,proto3" json:"alone,omitempty"`
+	Alone bool `protobuf:"varint,1,opt,name=alone,proto3" json:"alone,omitempty"`
+	// Said again, and taken back since: the replica stays.
+	Undone        bool `protobuf:"varint,2,opt,name=undone,proto3" json:"undone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3789,6 +3810,109 @@ func (x *DrainResponse) GetAlone() bool {
 	return false
 }
 
+func (x *DrainResponse) GetUndone() bool {
+	if x != nil {
+		return x.Undone
+	}
+	return false
+}
+
+type UndrainRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	ReplicaId     string                 `protobuf:"bytes,2,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainRequest) Reset() {
+	*x = UndrainRequest{}
+	mi := &file_skerry_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainRequest) ProtoMessage() {}
+
+func (x *UndrainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainRequest.ProtoReflect.Descriptor instead.
+func (*UndrainRequest) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *UndrainRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *UndrainRequest) GetReplicaId() string {
+	if x != nil {
+		return x.ReplicaId
+	}
+	return ""
+}
+
+func (x *UndrainRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type UndrainResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndrainResponse) Reset() {
+	*x = UndrainResponse{}
+	mi := &file_skerry_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndrainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndrainResponse) ProtoMessage() {}
+
+func (x *UndrainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndrainResponse.ProtoReflect.Descriptor instead.
+func (*UndrainResponse) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{45}
+}
+
 type EvictRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -3800,7 +3924,7 @@ type EvictRequest struct {
 
 func (x *EvictRequest) Reset() {
 	*x = EvictRequest{}
-	mi := &file_skerry_proto_msgTypes[44]
+	mi := &file_skerry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3812,7 +3936,7 @@ func (x *EvictRequest) String() string {
 func (*EvictRequest) ProtoMessage() {}
 
 func (x *EvictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[44]
+	mi := &file_skerry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3825,7 +3949,7 @@ func (x *EvictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
 func (*EvictRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{44}
+	return file_skerry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *EvictRequest) GetJob() string {
@@ -3857,7 +3981,7 @@ type EvictResponse struct {
 
 func (x *EvictResponse) Reset() {
 	*x = EvictResponse{}
-	mi := &file_skerry_proto_msgTypes[45]
+	mi := &file_skerry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3869,7 +3993,7 @@ func (x *EvictResponse) String() string {
 func (*EvictResponse) ProtoMessage() {}
 
 func (x *EvictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[45]
+	mi := &file_skerry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3882,7 +4006,7 @@ func (x *EvictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
 func (*EvictResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{45}
+	return file_skerry_proto_rawDescGZIP(), []int{47}
 }
 
 // ConfigureRequest changes a job's rules; absent fields stay as they are.
@@ -3905,7 +4029,7 @@ type ConfigureRequest struct {
 
 func (x *ConfigureRequest) Reset() {
 	*x = ConfigureRequest{}
-	mi := &file_skerry_proto_msgTypes[46]
+	mi := &file_skerry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3917,7 +4041,7 @@ func (x *ConfigureRequest) String() string {
 func (*ConfigureRequest) ProtoMessage() {}
 
 func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[46]
+	mi := &file_skerry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3930,7 +4054,7 @@ func (x *ConfigureRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureRequest.ProtoReflect.Descriptor instead.
 func (*ConfigureRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{46}
+	return file_skerry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ConfigureRequest) GetJob() string {
@@ -4019,7 +4143,7 @@ type ConfigureResponse struct {
 
 func (x *ConfigureResponse) Reset() {
 	*x = ConfigureResponse{}
-	mi := &file_skerry_proto_msgTypes[47]
+	mi := &file_skerry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4031,7 +4155,7 @@ func (x *ConfigureResponse) String() string {
 func (*ConfigureResponse) ProtoMessage() {}
 
 func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[47]
+	mi := &file_skerry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4044,7 +4168,7 @@ func (x *ConfigureResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigureResponse.ProtoReflect.Descriptor instead.
 func (*ConfigureResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{47}
+	return file_skerry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ConfigureResponse) GetRules() *JobRules {
@@ -4073,7 +4197,7 @@ type JobRules struct {
 
 func (x *JobRules) Reset() {
 	*x = JobRules{}
-	mi := &file_skerry_proto_msgTypes[48]
+	mi := &file_skerry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4085,7 +4209,7 @@ func (x *JobRules) String() string {
 func (*JobRules) ProtoMessage() {}
 
 func (x *JobRules) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[48]
+	mi := &file_skerry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4098,7 +4222,7 @@ func (x *JobRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRules.ProtoReflect.Descriptor instead.
 func (*JobRules) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{48}
+	return file_skerry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *JobRules) GetMinReplicas() uint32 {
@@ -4179,7 +4303,7 @@ type JobsRequest struct {
 
 func (x *JobsRequest) Reset() {
 	*x = JobsRequest{}
-	mi := &file_skerry_proto_msgTypes[49]
+	mi := &file_skerry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4191,7 +4315,7 @@ func (x *JobsRequest) String() string {
 func (*JobsRequest) ProtoMessage() {}
 
 func (x *JobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[49]
+	mi := &file_skerry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4204,7 +4328,7 @@ func (x *JobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsRequest.ProtoReflect.Descriptor instead.
 func (*JobsRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{49}
+	return file_skerry_proto_rawDescGZIP(), []int{51}
 }
 
 type JobsResponse struct {
@@ -4216,7 +4340,7 @@ type JobsResponse struct {
 
 func (x *JobsResponse) Reset() {
 	*x = JobsResponse{}
-	mi := &file_skerry_proto_msgTypes[50]
+	mi := &file_skerry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4228,7 +4352,7 @@ func (x *JobsResponse) String() string {
 func (*JobsResponse) ProtoMessage() {}
 
 func (x *JobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[50]
+	mi := &file_skerry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4241,7 +4365,7 @@ func (x *JobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsResponse.ProtoReflect.Descriptor instead.
 func (*JobsResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{50}
+	return file_skerry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *JobsResponse) GetJobs() []*JobInfo {
@@ -4267,7 +4391,7 @@ type JobInfo struct {
 
 func (x *JobInfo) Reset() {
 	*x = JobInfo{}
-	mi := &file_skerry_proto_msgTypes[51]
+	mi := &file_skerry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4279,7 +4403,7 @@ func (x *JobInfo) String() string {
 func (*JobInfo) ProtoMessage() {}
 
 func (x *JobInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[51]
+	mi := &file_skerry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4292,7 +4416,7 @@ func (x *JobInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobInfo.ProtoReflect.Descriptor instead.
 func (*JobInfo) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{51}
+	return file_skerry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *JobInfo) GetJob() string {
@@ -4360,7 +4484,7 @@ type DeleteJobRequest struct {
 
 func (x *DeleteJobRequest) Reset() {
 	*x = DeleteJobRequest{}
-	mi := &file_skerry_proto_msgTypes[52]
+	mi := &file_skerry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4372,7 +4496,7 @@ func (x *DeleteJobRequest) String() string {
 func (*DeleteJobRequest) ProtoMessage() {}
 
 func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[52]
+	mi := &file_skerry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4385,7 +4509,7 @@ func (x *DeleteJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobRequest.ProtoReflect.Descriptor instead.
 func (*DeleteJobRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{52}
+	return file_skerry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *DeleteJobRequest) GetJob() string {
@@ -4403,7 +4527,7 @@ type DeleteJobResponse struct {
 
 func (x *DeleteJobResponse) Reset() {
 	*x = DeleteJobResponse{}
-	mi := &file_skerry_proto_msgTypes[53]
+	mi := &file_skerry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4415,7 +4539,7 @@ func (x *DeleteJobResponse) String() string {
 func (*DeleteJobResponse) ProtoMessage() {}
 
 func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[53]
+	mi := &file_skerry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4428,7 +4552,7 @@ func (x *DeleteJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteJobResponse.ProtoReflect.Descriptor instead.
 func (*DeleteJobResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{53}
+	return file_skerry_proto_rawDescGZIP(), []int{55}
 }
 
 type KillReplicaRequest struct {
@@ -4442,7 +4566,7 @@ type KillReplicaRequest struct {
 
 func (x *KillReplicaRequest) Reset() {
 	*x = KillReplicaRequest{}
-	mi := &file_skerry_proto_msgTypes[54]
+	mi := &file_skerry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4454,7 +4578,7 @@ func (x *KillReplicaRequest) String() string {
 func (*KillReplicaRequest) ProtoMessage() {}
 
 func (x *KillReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[54]
+	mi := &file_skerry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4467,7 +4591,7 @@ func (x *KillReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillReplicaRequest.ProtoReflect.Descriptor instead.
 func (*KillReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{54}
+	return file_skerry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *KillReplicaRequest) GetJob() string {
@@ -4499,7 +4623,7 @@ type KillReplicaResponse struct {
 
 func (x *KillReplicaResponse) Reset() {
 	*x = KillReplicaResponse{}
-	mi := &file_skerry_proto_msgTypes[55]
+	mi := &file_skerry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4511,7 +4635,7 @@ func (x *KillReplicaResponse) String() string {
 func (*KillReplicaResponse) ProtoMessage() {}
 
 func (x *KillReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[55]
+	mi := &file_skerry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4524,7 +4648,7 @@ func (x *KillReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillReplicaResponse.ProtoReflect.Descriptor instead.
 func (*KillReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{55}
+	return file_skerry_proto_rawDescGZIP(), []int{57}
 }
 
 // RankQuorumRequest is one rank's report, and its wish for an answer.
@@ -4560,7 +4684,7 @@ type RankQuorumRequest struct {
 
 func (x *RankQuorumRequest) Reset() {
 	*x = RankQuorumRequest{}
-	mi := &file_skerry_proto_msgTypes[56]
+	mi := &file_skerry_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4572,7 +4696,7 @@ func (x *RankQuorumRequest) String() string {
 func (*RankQuorumRequest) ProtoMessage() {}
 
 func (x *RankQuorumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[56]
+	mi := &file_skerry_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4585,7 +4709,7 @@ func (x *RankQuorumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankQuorumRequest.ProtoReflect.Descriptor instead.
 func (*RankQuorumRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{56}
+	return file_skerry_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RankQuorumRequest) GetGroupRank() uint32 {
@@ -4770,7 +4894,7 @@ type RankQuorumResponse struct {
 
 func (x *RankQuorumResponse) Reset() {
 	*x = RankQuorumResponse{}
-	mi := &file_skerry_proto_msgTypes[57]
+	mi := &file_skerry_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4782,7 +4906,7 @@ func (x *RankQuorumResponse) String() string {
 func (*RankQuorumResponse) ProtoMessage() {}
 
 func (x *RankQuorumResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[57]
+	mi := &file_skerry_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4795,7 +4919,7 @@ func (x *RankQuorumResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankQuorumResponse.ProtoReflect.Descriptor instead.
 func (*RankQuorumResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{57}
+	return file_skerry_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RankQuorumResponse) GetQuorum() *Quorum {
@@ -4859,7 +4983,7 @@ type VoteRequest struct {
 
 func (x *VoteRequest) Reset() {
 	*x = VoteRequest{}
-	mi := &file_skerry_proto_msgTypes[58]
+	mi := &file_skerry_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4871,7 +4995,7 @@ func (x *VoteRequest) String() string {
 func (*VoteRequest) ProtoMessage() {}
 
 func (x *VoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[58]
+	mi := &file_skerry_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4884,7 +5008,7 @@ func (x *VoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteRequest.ProtoReflect.Descriptor instead.
 func (*VoteRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{58}
+	return file_skerry_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *VoteRequest) GetGroupRank() uint32 {
@@ -4976,7 +5100,7 @@ type VoteResponse struct {
 
 func (x *VoteResponse) Reset() {
 	*x = VoteResponse{}
-	mi := &file_skerry_proto_msgTypes[59]
+	mi := &file_skerry_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4988,7 +5112,7 @@ func (x *VoteResponse) String() string {
 func (*VoteResponse) ProtoMessage() {}
 
 func (x *VoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[59]
+	mi := &file_skerry_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5001,7 +5125,7 @@ func (x *VoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteResponse.ProtoReflect.Descriptor instead.
 func (*VoteResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{59}
+	return file_skerry_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *VoteResponse) GetOutcome() TallyOutcome {
@@ -5041,7 +5165,7 @@ type NoticesRequest struct {
 
 func (x *NoticesRequest) Reset() {
 	*x = NoticesRequest{}
-	mi := &file_skerry_proto_msgTypes[60]
+	mi := &file_skerry_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5053,7 +5177,7 @@ func (x *NoticesRequest) String() string {
 func (*NoticesRequest) ProtoMessage() {}
 
 func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[60]
+	mi := &file_skerry_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5066,7 +5190,7 @@ func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticesRequest.ProtoReflect.Descriptor instead.
 func (*NoticesRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{60}
+	return file_skerry_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *NoticesRequest) GetGroupRank() uint32 {
@@ -5094,7 +5218,7 @@ type RankNotice struct {
 
 func (x *RankNotice) Reset() {
 	*x = RankNotice{}
-	mi := &file_skerry_proto_msgTypes[61]
+	mi := &file_skerry_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5106,7 +5230,7 @@ func (x *RankNotice) String() string {
 func (*RankNotice) ProtoMessage() {}
 
 func (x *RankNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[61]
+	mi := &file_skerry_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5119,7 +5243,7 @@ func (x *RankNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankNotice.ProtoReflect.Descriptor instead.
 func (*RankNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{61}
+	return file_skerry_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RankNotice) GetMessage() isRankNotice_Message {
@@ -5250,7 +5374,7 @@ type SiblingBroke struct {
 
 func (x *SiblingBroke) Reset() {
 	*x = SiblingBroke{}
-	mi := &file_skerry_proto_msgTypes[62]
+	mi := &file_skerry_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5262,7 +5386,7 @@ func (x *SiblingBroke) String() string {
 func (*SiblingBroke) ProtoMessage() {}
 
 func (x *SiblingBroke) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[62]
+	mi := &file_skerry_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5275,7 +5399,7 @@ func (x *SiblingBroke) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SiblingBroke.ProtoReflect.Descriptor instead.
 func (*SiblingBroke) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{62}
+	return file_skerry_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SiblingBroke) GetQuorumId() int64 {
@@ -5311,7 +5435,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_skerry_proto_msgTypes[63]
+	mi := &file_skerry_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5323,7 +5447,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[63]
+	mi := &file_skerry_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5336,7 +5460,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{63}
+	return file_skerry_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Hello) GetReplicaId() string {
@@ -5369,7 +5493,7 @@ type CheckpointMetadataRequest struct {
 
 func (x *CheckpointMetadataRequest) Reset() {
 	*x = CheckpointMetadataRequest{}
-	mi := &file_skerry_proto_msgTypes[64]
+	mi := &file_skerry_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5381,7 +5505,7 @@ func (x *CheckpointMetadataRequest) String() string {
 func (*CheckpointMetadataRequest) ProtoMessage() {}
 
 func (x *CheckpointMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[64]
+	mi := &file_skerry_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5394,7 +5518,7 @@ func (x *CheckpointMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadataRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{64}
+	return file_skerry_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CheckpointMetadataRequest) GetGroupRank() uint32 {
@@ -5413,7 +5537,7 @@ type CheckpointMetadataResponse struct {
 
 func (x *CheckpointMetadataResponse) Reset() {
 	*x = CheckpointMetadataResponse{}
-	mi := &file_skerry_proto_msgTypes[65]
+	mi := &file_skerry_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5425,7 +5549,7 @@ func (x *CheckpointMetadataResponse) String() string {
 func (*CheckpointMetadataResponse) ProtoMessage() {}
 
 func (x *CheckpointMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[65]
+	mi := &file_skerry_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5438,7 +5562,7 @@ func (x *CheckpointMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadataResponse.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{65}
+	return file_skerry_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CheckpointMetadataResponse) GetMetadata() string {
@@ -5457,7 +5581,7 @@ type SourcesRequest struct {
 
 func (x *SourcesRequest) Reset() {
 	*x = SourcesRequest{}
-	mi := &file_skerry_proto_msgTypes[66]
+	mi := &file_skerry_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5469,7 +5593,7 @@ func (x *SourcesRequest) String() string {
 func (*SourcesRequest) ProtoMessage() {}
 
 func (x *SourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[66]
+	mi := &file_skerry_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5482,7 +5606,7 @@ func (x *SourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourcesRequest.ProtoReflect.Descriptor instead.
 func (*SourcesRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{66}
+	return file_skerry_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SourcesRequest) GetGroupRank() uint32 {
@@ -5501,7 +5625,7 @@ type SourcesResponse struct {
 
 func (x *SourcesResponse) Reset() {
 	*x = SourcesResponse{}
-	mi := &file_skerry_proto_msgTypes[67]
+	mi := &file_skerry_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5513,7 +5637,7 @@ func (x *SourcesResponse) String() string {
 func (*SourcesResponse) ProtoMessage() {}
 
 func (x *SourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[67]
+	mi := &file_skerry_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5526,7 +5650,7 @@ func (x *SourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourcesResponse.ProtoReflect.Descriptor instead.
 func (*SourcesResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{67}
+	return file_skerry_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SourcesResponse) GetSources() *Sources {
@@ -5545,7 +5669,7 @@ type KillRequest struct {
 
 func (x *KillRequest) Reset() {
 	*x = KillRequest{}
-	mi := &file_skerry_proto_msgTypes[68]
+	mi := &file_skerry_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5557,7 +5681,7 @@ func (x *KillRequest) String() string {
 func (*KillRequest) ProtoMessage() {}
 
 func (x *KillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[68]
+	mi := &file_skerry_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5570,7 +5694,7 @@ func (x *KillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillRequest.ProtoReflect.Descriptor instead.
 func (*KillRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{68}
+	return file_skerry_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *KillRequest) GetMessage() string {
@@ -5588,7 +5712,7 @@ type KillResponse struct {
 
 func (x *KillResponse) Reset() {
 	*x = KillResponse{}
-	mi := &file_skerry_proto_msgTypes[69]
+	mi := &file_skerry_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5600,7 +5724,7 @@ func (x *KillResponse) String() string {
 func (*KillResponse) ProtoMessage() {}
 
 func (x *KillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[69]
+	mi := &file_skerry_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5613,7 +5737,7 @@ func (x *KillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillResponse.ProtoReflect.Descriptor instead.
 func (*KillResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{69}
+	return file_skerry_proto_rawDescGZIP(), []int{71}
 }
 
 var File_skerry_proto protoreflect.FileDescriptor
@@ -5841,9 +5965,10 @@ const file_skerry_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"<\n" +
 	"\x05Probe\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
-	"\tquorum_id\x18\x02 \x01(\x03R\bquorumId\"%\n" +
+	"\tquorum_id\x18\x02 \x01(\x03R\bquorumId\"=\n" +
 	"\vDrainNotice\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"%\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06undone\x18\x02 \x01(\bR\x06undone\"%\n" +
 	"\vEvictNotice\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"\xb2\x01\n" +
 	"\x06Timing\x12(\n" +
@@ -5891,14 +6016,22 @@ const file_skerry_proto_rawDesc = "" +
 	"\vaccusations\x18\b \x03(\v2\x15.skerry.v1.AccusationR\vaccusations\x125\n" +
 	"\n" +
 	"settlement\x18\t \x01(\v2\x15.skerry.v1.SettlementR\n" +
-	"settlement\"W\n" +
+	"settlement\"m\n" +
 	"\fDrainRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x02 \x01(\tR\treplicaId\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"%\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05again\x18\x04 \x01(\bR\x05again\"=\n" +
 	"\rDrainResponse\x12\x14\n" +
-	"\x05alone\x18\x01 \x01(\bR\x05alone\"W\n" +
+	"\x05alone\x18\x01 \x01(\bR\x05alone\x12\x16\n" +
+	"\x06undone\x18\x02 \x01(\bR\x06undone\"Y\n" +
+	"\x0eUndrainRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1d\n" +
+	"\n" +
+	"replica_id\x18\x02 \x01(\tR\treplicaId\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x11\n" +
+	"\x0fUndrainResponse\"W\n" +
 	"\fEvictRequest\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1d\n" +
 	"\n" +
@@ -6100,13 +6233,14 @@ const file_skerry_proto_rawDesc = "" +
 	"\fTALLY_COMMIT\x10\x01\x12\x0f\n" +
 	"\vTALLY_ABORT\x10\x02\x12\x12\n" +
 	"\x0eTALLY_PREPARED\x10\x03\x12\x10\n" +
-	"\fTALLY_BEHIND\x10\x042\xc5\x04\n" +
+	"\fTALLY_BEHIND\x10\x042\x87\x05\n" +
 	"\n" +
 	"Lighthouse\x12-\n" +
 	"\aSession\x12\r.skerry.v1.Up\x1a\x0f.skerry.v1.Down(\x010\x01\x127\n" +
 	"\x04Info\x12\x16.skerry.v1.InfoRequest\x1a\x17.skerry.v1.InfoResponse\x12@\n" +
 	"\aHistory\x12\x19.skerry.v1.HistoryRequest\x1a\x1a.skerry.v1.HistoryResponse\x12:\n" +
-	"\x05Drain\x12\x17.skerry.v1.DrainRequest\x1a\x18.skerry.v1.DrainResponse\x12:\n" +
+	"\x05Drain\x12\x17.skerry.v1.DrainRequest\x1a\x18.skerry.v1.DrainResponse\x12@\n" +
+	"\aUndrain\x12\x19.skerry.v1.UndrainRequest\x1a\x1a.skerry.v1.UndrainResponse\x12:\n" +
 	"\x05Evict\x12\x17.skerry.v1.EvictRequest\x1a\x18.skerry.v1.EvictResponse\x12F\n" +
 	"\tConfigure\x12\x1b.skerry.v1.ConfigureRequest\x1a\x1c.skerry.v1.ConfigureResponse\x127\n" +
 	"\x04Jobs\x12\x16.skerry.v1.JobsRequest\x1a\x17.skerry.v1.JobsResponse\x12F\n" +
@@ -6133,7 +6267,7 @@ func file_skerry_proto_rawDescGZIP() []byte {
 }
 
 var file_skerry_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 70)
+var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
 var file_skerry_proto_goTypes = []any{
 	(FactKind)(0),                      // 0: skerry.v1.FactKind
 	(AccusationKind)(0),                // 1: skerry.v1.AccusationKind
@@ -6186,153 +6320,157 @@ var file_skerry_proto_goTypes = []any{
 	(*HistoryEntry)(nil),               // 48: skerry.v1.HistoryEntry
 	(*DrainRequest)(nil),               // 49: skerry.v1.DrainRequest
 	(*DrainResponse)(nil),              // 50: skerry.v1.DrainResponse
-	(*EvictRequest)(nil),               // 51: skerry.v1.EvictRequest
-	(*EvictResponse)(nil),              // 52: skerry.v1.EvictResponse
-	(*ConfigureRequest)(nil),           // 53: skerry.v1.ConfigureRequest
-	(*ConfigureResponse)(nil),          // 54: skerry.v1.ConfigureResponse
-	(*JobRules)(nil),                   // 55: skerry.v1.JobRules
-	(*JobsRequest)(nil),                // 56: skerry.v1.JobsRequest
-	(*JobsResponse)(nil),               // 57: skerry.v1.JobsResponse
-	(*JobInfo)(nil),                    // 58: skerry.v1.JobInfo
-	(*DeleteJobRequest)(nil),           // 59: skerry.v1.DeleteJobRequest
-	(*DeleteJobResponse)(nil),          // 60: skerry.v1.DeleteJobResponse
-	(*KillReplicaRequest)(nil),         // 61: skerry.v1.KillReplicaRequest
-	(*KillReplicaResponse)(nil),        // 62: skerry.v1.KillReplicaResponse
-	(*RankQuorumRequest)(nil),          // 63: skerry.v1.RankQuorumRequest
-	(*RankQuorumResponse)(nil),         // 64: skerry.v1.RankQuorumResponse
-	(*VoteRequest)(nil),                // 65: skerry.v1.VoteRequest
-	(*VoteResponse)(nil),               // 66: skerry.v1.VoteResponse
-	(*NoticesRequest)(nil),             // 67: skerry.v1.NoticesRequest
-	(*RankNotice)(nil),                 // 68: skerry.v1.RankNotice
-	(*SiblingBroke)(nil),               // 69: skerry.v1.SiblingBroke
-	(*Hello)(nil),                      // 70: skerry.v1.Hello
-	(*CheckpointMetadataRequest)(nil),  // 71: skerry.v1.CheckpointMetadataRequest
-	(*CheckpointMetadataResponse)(nil), // 72: skerry.v1.CheckpointMetadataResponse
-	(*SourcesRequest)(nil),             // 73: skerry.v1.SourcesRequest
-	(*SourcesResponse)(nil),            // 74: skerry.v1.SourcesResponse
-	(*KillRequest)(nil),                // 75: skerry.v1.KillRequest
-	(*KillResponse)(nil),               // 76: skerry.v1.KillResponse
+	(*UndrainRequest)(nil),             // 51: skerry.v1.UndrainRequest
+	(*UndrainResponse)(nil),            // 52: skerry.v1.UndrainResponse
+	(*EvictRequest)(nil),               // 53: skerry.v1.EvictRequest
+	(*EvictResponse)(nil),              // 54: skerry.v1.EvictResponse
+	(*ConfigureRequest)(nil),           // 55: skerry.v1.ConfigureRequest
+	(*ConfigureResponse)(nil),          // 56: skerry.v1.ConfigureResponse
+	(*JobRules)(nil),                   // 57: skerry.v1.JobRules
+	(*JobsRequest)(nil),                // 58: skerry.v1.JobsRequest
+	(*JobsResponse)(nil),               // 59: skerry.v1.JobsResponse
+	(*JobInfo)(nil),                    // 60: skerry.v1.JobInfo
+	(*DeleteJobRequest)(nil),           // 61: skerry.v1.DeleteJobRequest
+	(*DeleteJobResponse)(nil),          // 62: skerry.v1.DeleteJobResponse
+	(*KillReplicaRequest)(nil),         // 63: skerry.v1.KillReplicaRequest
+	(*KillReplicaResponse)(nil),        // 64: skerry.v1.KillReplicaResponse
+	(*RankQuorumRequest)(nil),          // 65: skerry.v1.RankQuorumRequest
+	(*RankQuorumResponse)(nil),         // 66: skerry.v1.RankQuorumResponse
+	(*VoteRequest)(nil),                // 67: skerry.v1.VoteRequest
+	(*VoteResponse)(nil),               // 68: skerry.v1.VoteResponse
+	(*NoticesRequest)(nil),             // 69: skerry.v1.NoticesRequest
+	(*RankNotice)(nil),                 // 70: skerry.v1.RankNotice
+	(*SiblingBroke)(nil),               // 71: skerry.v1.SiblingBroke
+	(*Hello)(nil),                      // 72: skerry.v1.Hello
+	(*CheckpointMetadataRequest)(nil),  // 73: skerry.v1.CheckpointMetadataRequest
+	(*CheckpointMetadataResponse)(nil), // 74: skerry.v1.CheckpointMetadataResponse
+	(*SourcesRequest)(nil),             // 75: skerry.v1.SourcesRequest
+	(*SourcesResponse)(nil),            // 76: skerry.v1.SourcesResponse
+	(*KillRequest)(nil),                // 77: skerry.v1.KillRequest
+	(*KillResponse)(nil),               // 78: skerry.v1.KillResponse
 }
 var file_skerry_proto_depIdxs = []int32{
-	0,  // 0: skerry.v1.Fact.kind:type_name -> skerry.v1.FactKind
-	8,  // 1: skerry.v1.Fact.digests:type_name -> skerry.v1.Digest
-	7,  // 2: skerry.v1.Member.position:type_name -> skerry.v1.Position
-	10, // 3: skerry.v1.LastAnswer.members:type_name -> skerry.v1.Member
-	12, // 4: skerry.v1.LastAnswer.part:type_name -> skerry.v1.AnswerPart
-	10, // 5: skerry.v1.AnswerPart.self:type_name -> skerry.v1.Member
-	7,  // 6: skerry.v1.AnswerPart.max:type_name -> skerry.v1.Position
-	17, // 7: skerry.v1.AnswerPart.seat:type_name -> skerry.v1.SeatRun
-	1,  // 8: skerry.v1.Accusation.kind:type_name -> skerry.v1.AccusationKind
-	3,  // 9: skerry.v1.Settlement.outcome:type_name -> skerry.v1.Outcome
-	8,  // 10: skerry.v1.Settlement.digests:type_name -> skerry.v1.Digest
-	10, // 11: skerry.v1.Quorum.members:type_name -> skerry.v1.Member
-	14, // 12: skerry.v1.Quorum.settlement:type_name -> skerry.v1.Settlement
-	16, // 13: skerry.v1.Quorum.view:type_name -> skerry.v1.View
-	10, // 14: skerry.v1.View.self:type_name -> skerry.v1.Member
-	18, // 15: skerry.v1.View.participants:type_name -> skerry.v1.RankRange
-	7,  // 16: skerry.v1.View.max:type_name -> skerry.v1.Position
-	19, // 17: skerry.v1.View.healing:type_name -> skerry.v1.Peer
-	20, // 18: skerry.v1.View.ranks:type_name -> skerry.v1.RankView
-	17, // 19: skerry.v1.View.seats:type_name -> skerry.v1.SeatRun
-	19, // 20: skerry.v1.RankView.sources:type_name -> skerry.v1.Peer
-	19, // 21: skerry.v1.RankView.targets:type_name -> skerry.v1.Peer
-	7,  // 22: skerry.v1.SessionHello.position:type_name -> skerry.v1.Position
-	11, // 23: skerry.v1.SessionHello.last:type_name -> skerry.v1.LastAnswer
-	13, // 24: skerry.v1.SessionHello.accusations:type_name -> skerry.v1.Accusation
-	7,  // 25: skerry.v1.Beat.position:type_name -> skerry.v1.Position
-	4,  // 26: skerry.v1.Beat.phase:type_name -> skerry.v1.Phase
-	10, // 27: skerry.v1.Join.member:type_name -> skerry.v1.Member
-	2,  // 28: skerry.v1.Join.kind:type_name -> skerry.v1.JoinKind
-	8,  // 29: skerry.v1.Join.last_digests:type_name -> skerry.v1.Digest
-	9,  // 30: skerry.v1.Join.fact:type_name -> skerry.v1.Fact
-	11, // 31: skerry.v1.Join.last:type_name -> skerry.v1.LastAnswer
-	13, // 32: skerry.v1.Join.accusations:type_name -> skerry.v1.Accusation
-	21, // 33: skerry.v1.Up.hello:type_name -> skerry.v1.SessionHello
-	22, // 34: skerry.v1.Up.beat:type_name -> skerry.v1.Beat
-	23, // 35: skerry.v1.Up.join:type_name -> skerry.v1.Join
-	24, // 36: skerry.v1.Up.withdraw:type_name -> skerry.v1.Withdraw
-	13, // 37: skerry.v1.Up.accuse:type_name -> skerry.v1.Accusation
-	25, // 38: skerry.v1.Up.probe_reply:type_name -> skerry.v1.ProbeReply
-	27, // 39: skerry.v1.Up.leaving:type_name -> skerry.v1.Leaving
-	29, // 40: skerry.v1.Up.relay_end:type_name -> skerry.v1.RelayEnd
-	26, // 41: skerry.v1.Up.link:type_name -> skerry.v1.LinkReport
-	31, // 42: skerry.v1.Welcome.sources:type_name -> skerry.v1.Sources
-	7,  // 43: skerry.v1.Sources.max:type_name -> skerry.v1.Position
-	19, // 44: skerry.v1.Sources.peers:type_name -> skerry.v1.Peer
-	15, // 45: skerry.v1.Answer.quorum:type_name -> skerry.v1.Quorum
-	9,  // 46: skerry.v1.Fallen.fact:type_name -> skerry.v1.Fact
-	30, // 47: skerry.v1.Down.welcome:type_name -> skerry.v1.Welcome
-	34, // 48: skerry.v1.Down.answer:type_name -> skerry.v1.Answer
-	35, // 49: skerry.v1.Down.refused:type_name -> skerry.v1.Refused
-	36, // 50: skerry.v1.Down.fallen:type_name -> skerry.v1.Fallen
-	37, // 51: skerry.v1.Down.lost:type_name -> skerry.v1.Lost
-	38, // 52: skerry.v1.Down.change_wanted:type_name -> skerry.v1.ChangeWanted
-	39, // 53: skerry.v1.Down.probe:type_name -> skerry.v1.Probe
-	40, // 54: skerry.v1.Down.drain:type_name -> skerry.v1.DrainNotice
-	41, // 55: skerry.v1.Down.evict:type_name -> skerry.v1.EvictNotice
-	42, // 56: skerry.v1.Down.timing:type_name -> skerry.v1.Timing
-	32, // 57: skerry.v1.Down.redirect:type_name -> skerry.v1.Redirect
-	33, // 58: skerry.v1.Down.server_beat:type_name -> skerry.v1.ServerBeat
-	48, // 59: skerry.v1.HistoryResponse.entries:type_name -> skerry.v1.HistoryEntry
-	13, // 60: skerry.v1.HistoryEntry.accusations:type_name -> skerry.v1.Accusation
-	14, // 61: skerry.v1.HistoryEntry.settlement:type_name -> skerry.v1.Settlement
-	55, // 62: skerry.v1.ConfigureResponse.rules:type_name -> skerry.v1.JobRules
-	58, // 63: skerry.v1.JobsResponse.jobs:type_name -> skerry.v1.JobInfo
-	55, // 64: skerry.v1.JobInfo.rules:type_name -> skerry.v1.JobRules
-	2,  // 65: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
-	7,  // 66: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
-	0,  // 67: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
-	8,  // 68: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
-	8,  // 69: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
-	13, // 70: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
-	15, // 71: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
-	5,  // 72: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
-	8,  // 73: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
-	6,  // 74: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
-	8,  // 75: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
-	36, // 76: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
-	37, // 77: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
-	38, // 78: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
-	40, // 79: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
-	41, // 80: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
-	69, // 81: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
-	70, // 82: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
-	31, // 83: skerry.v1.SourcesResponse.sources:type_name -> skerry.v1.Sources
-	28, // 84: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
-	44, // 85: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
-	46, // 86: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
-	49, // 87: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
-	51, // 88: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
-	53, // 89: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
-	56, // 90: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
-	59, // 91: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
-	61, // 92: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
-	63, // 93: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
-	65, // 94: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
-	67, // 95: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
-	71, // 96: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
-	73, // 97: skerry.v1.Manager.Sources:input_type -> skerry.v1.SourcesRequest
-	75, // 98: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
-	43, // 99: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
-	45, // 100: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
-	47, // 101: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
-	50, // 102: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
-	52, // 103: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
-	54, // 104: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
-	57, // 105: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
-	60, // 106: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
-	62, // 107: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
-	64, // 108: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
-	66, // 109: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
-	68, // 110: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
-	72, // 111: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
-	74, // 112: skerry.v1.Manager.Sources:output_type -> skerry.v1.SourcesResponse
-	76, // 113: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
-	99, // [99:114] is the sub-list for method output_type
-	84, // [84:99] is the sub-list for method input_type
-	84, // [84:84] is the sub-list for extension type_name
-	84, // [84:84] is the sub-list for extension extendee
-	0,  // [0:84] is the sub-list for field type_name
+	0,   // 0: skerry.v1.Fact.kind:type_name -> skerry.v1.FactKind
+	8,   // 1: skerry.v1.Fact.digests:type_name -> skerry.v1.Digest
+	7,   // 2: skerry.v1.Member.position:type_name -> skerry.v1.Position
+	10,  // 3: skerry.v1.LastAnswer.members:type_name -> skerry.v1.Member
+	12,  // 4: skerry.v1.LastAnswer.part:type_name -> skerry.v1.AnswerPart
+	10,  // 5: skerry.v1.AnswerPart.self:type_name -> skerry.v1.Member
+	7,   // 6: skerry.v1.AnswerPart.max:type_name -> skerry.v1.Position
+	17,  // 7: skerry.v1.AnswerPart.seat:type_name -> skerry.v1.SeatRun
+	1,   // 8: skerry.v1.Accusation.kind:type_name -> skerry.v1.AccusationKind
+	3,   // 9: skerry.v1.Settlement.outcome:type_name -> skerry.v1.Outcome
+	8,   // 10: skerry.v1.Settlement.digests:type_name -> skerry.v1.Digest
+	10,  // 11: skerry.v1.Quorum.members:type_name -> skerry.v1.Member
+	14,  // 12: skerry.v1.Quorum.settlement:type_name -> skerry.v1.Settlement
+	16,  // 13: skerry.v1.Quorum.view:type_name -> skerry.v1.View
+	10,  // 14: skerry.v1.View.self:type_name -> skerry.v1.Member
+	18,  // 15: skerry.v1.View.participants:type_name -> skerry.v1.RankRange
+	7,   // 16: skerry.v1.View.max:type_name -> skerry.v1.Position
+	19,  // 17: skerry.v1.View.healing:type_name -> skerry.v1.Peer
+	20,  // 18: skerry.v1.View.ranks:type_name -> skerry.v1.RankView
+	17,  // 19: skerry.v1.View.seats:type_name -> skerry.v1.SeatRun
+	19,  // 20: skerry.v1.RankView.sources:type_name -> skerry.v1.Peer
+	19,  // 21: skerry.v1.RankView.targets:type_name -> skerry.v1.Peer
+	7,   // 22: skerry.v1.SessionHello.position:type_name -> skerry.v1.Position
+	11,  // 23: skerry.v1.SessionHello.last:type_name -> skerry.v1.LastAnswer
+	13,  // 24: skerry.v1.SessionHello.accusations:type_name -> skerry.v1.Accusation
+	7,   // 25: skerry.v1.Beat.position:type_name -> skerry.v1.Position
+	4,   // 26: skerry.v1.Beat.phase:type_name -> skerry.v1.Phase
+	10,  // 27: skerry.v1.Join.member:type_name -> skerry.v1.Member
+	2,   // 28: skerry.v1.Join.kind:type_name -> skerry.v1.JoinKind
+	8,   // 29: skerry.v1.Join.last_digests:type_name -> skerry.v1.Digest
+	9,   // 30: skerry.v1.Join.fact:type_name -> skerry.v1.Fact
+	11,  // 31: skerry.v1.Join.last:type_name -> skerry.v1.LastAnswer
+	13,  // 32: skerry.v1.Join.accusations:type_name -> skerry.v1.Accusation
+	21,  // 33: skerry.v1.Up.hello:type_name -> skerry.v1.SessionHello
+	22,  // 34: skerry.v1.Up.beat:type_name -> skerry.v1.Beat
+	23,  // 35: skerry.v1.Up.join:type_name -> skerry.v1.Join
+	24,  // 36: skerry.v1.Up.withdraw:type_name -> skerry.v1.Withdraw
+	13,  // 37: skerry.v1.Up.accuse:type_name -> skerry.v1.Accusation
+	25,  // 38: skerry.v1.Up.probe_reply:type_name -> skerry.v1.ProbeReply
+	27,  // 39: skerry.v1.Up.leaving:type_name -> skerry.v1.Leaving
+	29,  // 40: skerry.v1.Up.relay_end:type_name -> skerry.v1.RelayEnd
+	26,  // 41: skerry.v1.Up.link:type_name -> skerry.v1.LinkReport
+	31,  // 42: skerry.v1.Welcome.sources:type_name -> skerry.v1.Sources
+	7,   // 43: skerry.v1.Sources.max:type_name -> skerry.v1.Position
+	19,  // 44: skerry.v1.Sources.peers:type_name -> skerry.v1.Peer
+	15,  // 45: skerry.v1.Answer.quorum:type_name -> skerry.v1.Quorum
+	9,   // 46: skerry.v1.Fallen.fact:type_name -> skerry.v1.Fact
+	30,  // 47: skerry.v1.Down.welcome:type_name -> skerry.v1.Welcome
+	34,  // 48: skerry.v1.Down.answer:type_name -> skerry.v1.Answer
+	35,  // 49: skerry.v1.Down.refused:type_name -> skerry.v1.Refused
+	36,  // 50: skerry.v1.Down.fallen:type_name -> skerry.v1.Fallen
+	37,  // 51: skerry.v1.Down.lost:type_name -> skerry.v1.Lost
+	38,  // 52: skerry.v1.Down.change_wanted:type_name -> skerry.v1.ChangeWanted
+	39,  // 53: skerry.v1.Down.probe:type_name -> skerry.v1.Probe
+	40,  // 54: skerry.v1.Down.drain:type_name -> skerry.v1.DrainNotice
+	41,  // 55: skerry.v1.Down.evict:type_name -> skerry.v1.EvictNotice
+	42,  // 56: skerry.v1.Down.timing:type_name -> skerry.v1.Timing
+	32,  // 57: skerry.v1.Down.redirect:type_name -> skerry.v1.Redirect
+	33,  // 58: skerry.v1.Down.server_beat:type_name -> skerry.v1.ServerBeat
+	48,  // 59: skerry.v1.HistoryResponse.entries:type_name -> skerry.v1.HistoryEntry
+	13,  // 60: skerry.v1.HistoryEntry.accusations:type_name -> skerry.v1.Accusation
+	14,  // 61: skerry.v1.HistoryEntry.settlement:type_name -> skerry.v1.Settlement
+	57,  // 62: skerry.v1.ConfigureResponse.rules:type_name -> skerry.v1.JobRules
+	60,  // 63: skerry.v1.JobsResponse.jobs:type_name -> skerry.v1.JobInfo
+	57,  // 64: skerry.v1.JobInfo.rules:type_name -> skerry.v1.JobRules
+	2,   // 65: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
+	7,   // 66: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
+	0,   // 67: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
+	8,   // 68: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
+	8,   // 69: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
+	13,  // 70: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
+	15,  // 71: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
+	5,   // 72: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
+	8,   // 73: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
+	6,   // 74: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
+	8,   // 75: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
+	36,  // 76: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
+	37,  // 77: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
+	38,  // 78: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
+	40,  // 79: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
+	41,  // 80: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
+	71,  // 81: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
+	72,  // 82: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
+	31,  // 83: skerry.v1.SourcesResponse.sources:type_name -> skerry.v1.Sources
+	28,  // 84: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
+	44,  // 85: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
+	46,  // 86: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
+	49,  // 87: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
+	51,  // 88: skerry.v1.Lighthouse.Undrain:input_type -> skerry.v1.UndrainRequest
+	53,  // 89: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
+	55,  // 90: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
+	58,  // 91: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
+	61,  // 92: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
+	63,  // 93: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
+	65,  // 94: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
+	67,  // 95: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
+	69,  // 96: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
+	73,  // 97: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
+	75,  // 98: skerry.v1.Manager.Sources:input_type -> skerry.v1.SourcesRequest
+	77,  // 99: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
+	43,  // 100: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
+	45,  // 101: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
+	47,  // 102: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
+	50,  // 103: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
+	52,  // 104: skerry.v1.Lighthouse.Undrain:output_type -> skerry.v1.UndrainResponse
+	54,  // 105: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
+	56,  // 106: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
+	59,  // 107: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
+	62,  // 108: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
+	64,  // 109: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
+	66,  // 110: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
+	68,  // 111: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
+	70,  // 112: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
+	74,  // 113: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
+	76,  // 114: skerry.v1.Manager.Sources:output_type -> skerry.v1.SourcesResponse
+	78,  // 115: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
+	100, // [100:116] is the sub-list for method output_type
+	84,  // [84:100] is the sub-list for method input_type
+	84,  // [84:84] is the sub-list for extension type_name
+	84,  // [84:84] is the sub-list for extension extendee
+	0,   // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_skerry_proto_init() }
@@ -6367,8 +6505,8 @@ func file_skerry_proto_init() {
 		(*Down_Redirect)(nil),
 		(*Down_ServerBeat)(nil),
 	}
-	file_skerry_proto_msgTypes[46].OneofWrappers = []any{}
-	file_skerry_proto_msgTypes[61].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[48].OneofWrappers = []any{}
+	file_skerry_proto_msgTypes[63].OneofWrappers = []any{
 		(*RankNotice_Fallen)(nil),
 		(*RankNotice_Lost)(nil),
 		(*RankNotice_ChangeWanted)(nil),
@@ -6383,7 +6521,7 @@ func file_skerry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_skerry_proto_rawDesc), len(file_skerry_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   70,
+			NumMessages:   72,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -27,6 +27,7 @@ const (
 	Lighthouse_Info_FullMethodName        = "/skerry.v1.Lighthouse/Info"
 	Lighthouse_History_FullMethodName     = "/skerry.v1.Lighthouse/History"
 	Lighthouse_Drain_FullMethodName       = "/skerry.v1.Lighthouse/Drain"
+	Lighthouse_Undrain_FullMethodName     = "/skerry.v1.Lighthouse/Undrain"
 	Lighthouse_Evict_FullMethodName       = "/skerry.v1.Lighthouse/Evict"
 	Lighthouse_Configure_FullMethodName   = "/skerry.v1.Lighthouse/Configure"
 	Lighthouse_Jobs_FullMethodName        = "/skerry.v1.Lighthouse/Jobs"
@@ -45,6 +46,7 @@ type LighthouseClient interface {
 	Info(ctx context.Context, in *InfoRequest, opts ...grpc.CallOption) (*InfoResponse, error)
 	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error)
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
+	Undrain(ctx context.Context, in *UndrainRequest, opts ...grpc.CallOption) (*UndrainResponse, error)
 	Evict(ctx context.Context, in *EvictRequest, opts ...grpc.CallOption) (*EvictResponse, error)
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 	Jobs(ctx context.Context, in *JobsRequest, opts ...grpc.CallOption) (*JobsResponse, error)
@@ -99,6 +101,16 @@ func (c *lighthouseClient) Drain(ctx context.Context, in *DrainRequest, opts ...
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DrainResponse)
 	err := c.cc.Invoke(ctx, Lighthouse_Drain_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *lighthouseClient) Undrain(ctx context.Context, in *UndrainRequest, opts ...grpc.CallOption) (*UndrainResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UndrainResponse)
+	err := c.cc.Invoke(ctx, Lighthouse_Undrain_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -166,6 +178,7 @@ type LighthouseServer interface {
 	Info(context.Context, *InfoRequest) (*InfoResponse, error)
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
+	Undrain(context.Context, *UndrainRequest) (*UndrainResponse, error)
 	Evict(context.Context, *EvictRequest) (*EvictResponse, error)
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	Jobs(context.Context, *JobsRequest) (*JobsResponse, error)
@@ -194,6 +207,9 @@ func (UnimplementedLighthouseServer) History(context.Context, *HistoryRequest) (
 }
 func (UnimplementedLighthouseServer) Drain(context.Context, *DrainRequest) (*DrainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Drain not implemented")
+}
+func (UnimplementedLighthouseServer) Undrain(context.Context, *UndrainRequest) (*UndrainResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Undrain not implemented")
 }
 func (UnimplementedLighthouseServer) Evict(context.Context, *EvictRequest) (*EvictResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Evict not implemented")
@@ -288,6 +304,24 @@ func _Lighthouse_Drain_Handler(srv interface{}, ctx context.Context, dec func(in
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(LighthouseServer).Drain(ctx, req.(*DrainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Lighthouse_Undrain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UndrainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LighthouseServer).Undrain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Lighthouse_Undrain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LighthouseServer).Undrain(ctx, req.(*UndrainRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -400,6 +434,10 @@ var Lighthouse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Drain",
 			Handler:    _Lighthouse_Drain_Handler,
+		},
+		{
+			MethodName: "Undrain",
+			Handler:    _Lighthouse_Undrain_Handler,
 		},
 		{
 			MethodName: "Evict",

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/skerry-ft/skerry/internal/deathsig"
 	"github.com/skerry-ft/skerry/launch/internal/output"
 )
 
@@ -67,7 +68,8 @@ type Process struct {
 func Start(s Spec) (*Process, error) {
 	p := &Process{cmd: exec.Command(s.Command[0], s.Command[1:]...), exited: make(chan struct{})}
 	p.cmd.Env, p.cmd.Dir = s.Env, s.Dir
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	p.cmd.SysProcAttr = deathsig.Attr()
+	p.cmd.SysProcAttr.Setsid = true
 	var theirs [2]*os.File
 	for i := range theirs {
 		r, w, err := os.Pipe()

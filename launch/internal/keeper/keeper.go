@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -19,8 +20,13 @@ const (
 	mostPause  = 10 * time.Second
 )
 
-// self is this binary, whatever has become of its file.
-const self = "/proc/self/exe"
+// self is this binary: on Linux, whatever has become of its file.
+func self() (string, error) {
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe", nil
+	}
+	return os.Executable()
+}
 
 // Keeper is the launcher's side. Add and Remove are safe for concurrent use; Run is called
 // once.
@@ -78,12 +84,16 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // start starts a process, and tells it all sessions.
 func (k *Keeper) start() (*process, error) {
+	binary, err := self()
+	if err != nil {
+		return nil, fmt.Errorf("find this binary, for the keeper: %w", err)
+	}
 	theirs, ours, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("pipe for the keeper: %w", err)
 	}
 	defer theirs.Close() //nolint:errcheck // the process has its own
-	cmd := exec.Command(self)
+	cmd := exec.Command(binary)
 	cmd.Args = []string{"skerry-keeper"}
 	cmd.Env = append(os.Environ(), variable+"="+k.mark)
 	cmd.Stdin, cmd.Stderr = theirs, os.Stderr

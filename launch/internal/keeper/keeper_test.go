@@ -26,7 +26,7 @@ func begin(t *testing.T, session bool, mark string) *exec.Cmd {
 	// It ignores what is not SIGKILL, as the worst of data loaders do.
 	cmd := exec.Command("/bin/sh", "-c", `trap "" TERM HUP INT; while :; do sleep 1000; done`)
 	cmd.Env = append(os.Environ(), sweep.Variable+"="+mark)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: session, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: session}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

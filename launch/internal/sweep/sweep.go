@@ -1,17 +1,14 @@
 // Package sweep finds the processes that a start has left behind, and ends them.
 //
 // Such a process is in the session of one of its ranks, or carries the start's mark in the
-// environment that it was begun with, which its children inherit. It needs no right but
-// that of the user, and starts no goroutines.
+// environment that it was begun with, which its children inherit. Where there is no /proc, on
+// systems other than Linux, it is in the process group of one of the ranks. The package needs
+// no right but that of the user, and starts no goroutines.
 package sweep
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,9 +16,6 @@ import (
 
 // Variable has the marks of a process's starts: one, or those of nested launchers, a,b.
 const Variable = "SKERRY_RUN_MARK"
-
-// maxEnvironBytes bounds what is read of a process's environment.
-const maxEnvironBytes = 4 << 20
 
 // Target says which processes are meant.
 type Target struct {
@@ -63,65 +57,6 @@ func End(ctx context.Context, t Target, grace time.Duration) (found int, err err
 			return found, fmt.Errorf("processes %v do not end, though they were killed: %w", pids, context.Cause(ctx))
 		}
 	}
-}
-
-// Find lists the processes that are meant and live; zombies do not.
-func Find(t Target) (pids []int, err error) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	defer dir.Close() //nolint:errcheck // it was read
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		session, alive := stat(pid)
-		if alive && (t.Sessions[session] || t.marked(pid)) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids, nil
-}
-
-// stat reads a process's session, and whether it lives.
-func stat(pid int) (session int, alive bool) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, false
-	}
-	// The name, in parentheses, may hold anything; behind it are state, parent, group, session.
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 4 {
-		return 0, false
-	}
-	session, err = strconv.Atoi(fields[3])
-	return session, err == nil && fields[0] != "Z" && fields[0] != "X"
-}
-
-// marked tells whether a process has the mark. Of another user's it cannot be read, and it
-// is none of ours.
-func (t Target) marked(pid int) bool {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		return false
-	}
-	defer f.Close() //nolint:errcheck // it was read
-	env, err := io.ReadAll(io.LimitReader(f, maxEnvironBytes))
-	if err != nil {
-		return false
-	}
-	for v := range bytes.SplitSeq(env, []byte{0}) {
-		if marks, ok := bytes.CutPrefix(v, []byte(Variable+"=")); ok {
-			return t.among(string(marks))
-		}
-	}
-	return false
 }
 
 // among tells whether the mark is one of those, or the beginning of one up to a dot.

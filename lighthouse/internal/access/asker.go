@@ -2,8 +2,10 @@ package access
 
 import (
 	"context"
+	"net"
 
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
@@ -20,7 +22,7 @@ const (
 // Orders are the calls by which an operator changes something of a job: it is told who asked.
 func Orders(method string) bool {
 	switch method {
-	case skerrypb.Lighthouse_Drain_FullMethodName, skerrypb.Lighthouse_Evict_FullMethodName,
+	case skerrypb.Lighthouse_Drain_FullMethodName, skerrypb.Lighthouse_Undrain_FullMethodName, skerrypb.Lighthouse_Evict_FullMethodName,
 		skerrypb.Lighthouse_KillReplica_FullMethodName, skerrypb.Lighthouse_Configure_FullMethodName:
 		return true
 	}
@@ -42,9 +44,33 @@ func (a Asker) Tell(ctx context.Context, g *guard.Guard, method string, req any)
 	return ctx
 }
 
-// ToldAsker is what another server tells of who asked it, if it did, and is one: by the
+// AskerOf is who makes a call: as the server says that was asked, or by the name of its
+// certificate, the token, or its address.
+func AskerOf(ctx context.Context, g *guard.Guard, method string, req any) Asker {
+	if a, ok := toldAsker(ctx, g, method, req); ok {
+		return a
+	}
+	var a Asker
+	p, ok := peer.FromContext(ctx)
+	if !ok || p.Addr == nil {
+		return a
+	}
+	a.From = p.Addr.String()
+	if host, _, err := net.SplitHostPort(a.From); err == nil {
+		a.From = host
+	}
+	a.By = a.From
+	if name := guard.CallerName(ctx); name != "" {
+		a.By = name
+	} else if !g.Token.IsZero() && !guard.IsUnvouched(ctx) {
+		a.By = "token"
+	}
+	return a
+}
+
+// toldAsker is what another server tells of who asked it, if it did, and is one: by the
 // token, and with a CA by its role, too.
-func ToldAsker(ctx context.Context, g *guard.Guard, method string, req any) (Asker, bool) {
+func toldAsker(ctx context.Context, g *guard.Guard, method string, req any) (Asker, bool) {
 	in, _ := metadata.FromIncomingContext(ctx)
 	one := func(key string) string {
 		if values := in.Get(key); len(values) == 1 {

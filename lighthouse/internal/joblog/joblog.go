@@ -59,7 +59,7 @@ func eventLevel(kind quorum.EventKind) zerolog.Level {
 		quorum.EventRefused:
 		return zerolog.WarnLevel
 	case quorum.EventSuspect, quorum.EventCleared, quorum.EventReturned, quorum.EventSuperseded,
-		quorum.EventLeft, quorum.EventFell, quorum.EventSettled, quorum.EventRestored, quorum.EventDraining,
+		quorum.EventLeft, quorum.EventFell, quorum.EventSettled, quorum.EventRestored, quorum.EventDraining, quorum.EventStays,
 		quorum.EventEvicted, quorum.EventConfigured, quorum.EventMended, quorum.EventHealed, quorum.EventResumed,
 		quorum.EventFinished:
 		return zerolog.InfoLevel

@@ -137,19 +137,18 @@ func sameOrigin(r *http.Request) error {
 	return nil
 }
 
-// NoUndo says why a drain or an evict cannot be taken back: a replica that was told of
-// either acts on it at once, and no word calls it back.
-func NoUndo(job quorum.Status, id quorum.ReplicaID) error {
+// NoUndo says why no drain of a replica is taken back, and what to do.
+func NoUndo(job quorum.Status, id quorum.ReplicaID) string {
 	for _, r := range job.Replicas {
 		switch {
 		case r.ReplicaID != id:
-		case r.State == quorum.StateDraining:
-			return fmt.Errorf("%w: replica %q was told to drain, and finishes its step and goes; start it again when it has gone", ErrConflict, id)
+		case r.State == quorum.StateDraining, r.State == quorum.StateDrained:
+			return "the others go on without it: start it again when it has gone"
 		case r.State == quorum.StateEvicted:
-			return fmt.Errorf("%w: replica %q was told that it is evicted, and has ended; start it again: a new incarnation is let in", ErrConflict, id)
+			return "it was evicted, and has ended: start it again, a new incarnation is let in"
 		default:
-			return fmt.Errorf("%w: replica %q is %s: no drain or evict of it is under way", ErrConflict, id, r.State)
+			return fmt.Sprintf("it is %s: no drain of it is under way", r.State)
 		}
 	}
-	return fmt.Errorf("%w: %q", quorum.ErrUnknown, id)
+	return "it is gone"
 }

@@ -49,7 +49,7 @@ func failureOf(err error) failure {
 		return failure{http.StatusUnauthorized, "unauthorized", err}
 	case errors.Is(err, guard.ErrTooMany):
 		return failure{http.StatusServiceUnavailable, "busy", err}
-	case errors.Is(err, ErrConflict):
+	case errors.Is(err, quorum.ErrNoDrain):
 		return failure{http.StatusConflict, "conflict", err}
 	case errors.Is(err, quorum.ErrUnknown):
 		return failure{http.StatusNotFound, "not found", err}

@@ -41,7 +41,7 @@ func (s *Server) apiRoutes() []apiRoute {
 		{"drain", "Ask a replica to finish its step and go", s.actions.Drain},
 		{"evict", "Put a replica out at once", s.actions.Evict},
 		{"kill", "End a replica's process through its manager", s.actions.Kill},
-		{"undo", "Take back a drain or an evict, where that is still possible", s.actions.Undo},
+		{"undo", "Take back a drain, until the others have gone on without the replica", s.actions.Undo},
 	} {
 		all = append(all, apiRoute{openapi.Route{Method: "POST", Path: "/api/v1/jobs/{job}/replicas/{replica}/" + verb.name,
 			Summary: verb.summary, Body: api.Action{}}, s.leaderOnly(s.apiAction(verb.act))})

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -68,7 +67,7 @@ func (o Order) MarshalZerologObject(e *zerolog.Event) {
 }
 
 // Actions is what an operator may do. Errors: quorum.ErrUnknown, quorum.ErrInvalid,
-// ErrConflict; those of gRPC, of a replica's manager and of the cluster.
+// quorum.ErrNoDrain; those of gRPC, of a replica's manager and of the cluster.
 type Actions interface {
 	Drain(ctx context.Context, job string, id quorum.ReplicaID, o Order) error
 	Evict(ctx context.Context, job string, id quorum.ReplicaID, o Order) error
@@ -77,9 +76,6 @@ type Actions interface {
 	Configure(ctx context.Context, job string, c api.RulesChange, o Order) error
 	Transfer(ctx context.Context, to string, o Order) error
 }
-
-// ErrConflict is returned by an action that is not possible as things stand.
-var ErrConflict = errors.New("not possible now")
 
 // Feed is the events of the jobs, while this server leads; live.Source says more.
 type Feed interface {

@@ -247,22 +247,22 @@ func (r *Replica) ForgetLink(peer quorum.ReplicaID) { r.session.ForgetLink(peer)
 // is a member of the last quorum, q: so it may without the operators' token. The
 // answer says whether no other replica is there that could go on. It ends with ctx, or
 // after the call timeout.
-func (r *Replica) Drain(ctx context.Context, q *quorum.Quorum) (alone bool, err error) {
+func (r *Replica) Drain(ctx context.Context, q *quorum.Quorum, again bool) (alone, undone bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeouts.Call)
 	defer cancel()
 	addr := r.session.Address()
 	conn, err := r.dialLighthouse(addr)
 	if err != nil {
-		return false, fmt.Errorf("dial %s: %w", addr, err)
+		return false, false, fmt.Errorf("dial %s: %w", addr, err)
 	}
 	defer conn.Close() //nolint:errcheck // nothing is lost with it
-	req := &skerrypb.DrainRequest{Job: r.cfg.Job, ReplicaId: string(r.cfg.ID), Reason: "asked to"}
+	req := &skerrypb.DrainRequest{Job: r.cfg.Job, ReplicaId: string(r.cfg.ID), Reason: "asked to", Again: again}
 	if q != nil {
 		proof := guard.FixedToken(guard.NewSecret(q.Token[:])).Prove(skerrypb.Lighthouse_Drain_FullMethodName, guard.Body(req))
 		ctx = metadata.AppendToOutgoingContext(ctx, guard.MemberMetadata, proof)
 	}
 	out, err := skerrypb.NewLighthouseClient(conn).Drain(ctx, req)
-	return out.GetAlone(), FromStatus(err)
+	return out.GetAlone(), out.GetUndone(), FromStatus(err)
 }
 
 // admit asks Config.Admit, and lets the members of q use the store, under q's prefix.

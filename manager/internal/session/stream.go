@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
@@ -230,12 +231,30 @@ func (s *Session) flush(st stream) bool {
 	return true
 }
 
+// worded is an error whose text is what its sender wrote, without what gRPC puts before it.
+type worded struct {
+	error
+
+	text string
+}
+
+func (w worded) Error() string { return w.text }
+func (w worded) Unwrap() error { return w.error }
+
+// inWords is err as people are told it.
+func inWords(err error) error {
+	if s, ok := status.FromError(err); ok && s.Message() != "" {
+		return worded{err, s.Message()}
+	}
+	return err
+}
+
 // read takes in what the lighthouse says until the stream ends.
 func (s *Session) read(st stream) error {
 	for {
 		down, err := st.Recv()
 		if err != nil {
-			return wire.FromStatus(err)
+			return inWords(wire.FromStatus(err))
 		}
 		s.noteReceived()
 		if err := s.receive(down); err != nil {

@@ -5,7 +5,6 @@ package pause
 import (
 	"context"
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/backoff"
@@ -52,10 +51,4 @@ func (p *Pause) Wait(ctx context.Context, wake <-chan struct{}) error {
 		return context.Cause(ctx)
 	}
 	return nil
-}
-
-// sleep makes the thread sleep; a signal may end it early.
-func sleep(d time.Duration) {
-	t := syscall.NsecToTimespec(int64(d))
-	_ = syscall.Nanosleep(&t, nil) // early is early enough
 }

@@ -128,7 +128,7 @@ func TestTightMemoryLimit(t *testing.T) {
 }
 
 // A process that may not map the memory that it needs ends in a line that says so, and
-// nobody else notices: Go's runtime cannot do without. OPERATIONS.md says not to use
+// nobody else notices: Go's runtime cannot do without. TROUBLESHOOTING.md says not to use
 // such a limit.
 func TestNoAddressSpace(t *testing.T) {
 	t.Parallel()

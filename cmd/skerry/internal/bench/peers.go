@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/worker"
+	"github.com/skerry-ft/skerry/internal/deathsig"
 )
 
 //go:embed peers/gloo.py
@@ -131,7 +132,8 @@ func (p *peer) start(cmds ...*exec.Cmd) error {
 	p.lineClient = newLineClient(worker.Lines{In: in, Out: bufio.NewScanner(out)})
 	for _, cmd := range cmds {
 		cmd.Stderr = os.Stderr
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		cmd.SysProcAttr = deathsig.Attr()
+		cmd.SysProcAttr.Setpgid = true
 		cmd.WaitDelay = peerEnd
 		if err := cmd.Start(); err != nil {
 			return errors.Join(fmt.Errorf("%s: start %s: %w", p.impl, cmd, err), p.Close())

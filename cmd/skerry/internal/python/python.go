@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/skerry-ft/skerry/internal/deathsig"
 )
 
 // name is the interpreter, which is looked for in PATH.
@@ -28,19 +28,16 @@ func Check(ctx context.Context, module string) error {
 // Command runs a module of the package; it dies with this process, and by SIGKILL with ctx.
 func Command(ctx context.Context, module string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, append([]string{"-m", module}, args...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = deathsig.Attr()
 	return cmd
 }
 
 // Become makes this process a module of the package; --data is where it finds data. It returns only an
 // error. The process dies with its parent as before: the kernel's word survives exec.
 func Become(module string, data []byte, args ...string) error {
-	file, err := unix.MemfdCreate("data", 0) // open beyond exec
+	file, err := held(data)
 	if err != nil {
-		return fmt.Errorf("make a file for the data: %w", err)
-	}
-	if _, err := unix.Write(file, data); err != nil {
-		return fmt.Errorf("write the data: %w", err)
+		return err
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {

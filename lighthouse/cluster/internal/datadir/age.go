@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/rs/zerolog"
-	"golang.org/x/sys/unix"
 
 	"github.com/skerry-ft/skerry/internal/wire"
 )
@@ -36,20 +34,6 @@ func asideFolder(id string) string { return "old-" + id }
 type Place struct {
 	Inode  uint64 `json:"inode,omitempty"`
 	BornNs int64  `json:"born_ns,omitempty"` // 0: the file system does not tell
-}
-
-// place returns that of the lock file.
-func (d *Dir) place() (Place, error) {
-	var st unix.Statx_t
-	err := unix.Statx(int(d.lock.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st)
-	if err != nil {
-		return Place{}, fmt.Errorf("look at %s: %w", d.lock.Name(), err)
-	}
-	p := Place{Inode: st.Ino}
-	if st.Mask&unix.STATX_BTIME != 0 {
-		p.BornNs = time.Unix(st.Btime.Sec, int64(st.Btime.Nsec)).UnixNano()
-	}
-	return p, nil
 }
 
 // elsewhere says whether now is another copy than p. Where the file system does

@@ -7,16 +7,17 @@ import {short, span} from "./words.js";
 const mostReason = 512; // bytes, as the server counts
 
 const verbs = {
+  undo: {title: "Undo the drain of", button: "Undo", means: "It stays, if the others have not gone on without it yet."},
   drain: {title: "Drain", means: "It finishes its step and leaves. The others go on without it; no step is lost."},
   evict: {title: "Evict", means: "It is put out at once and is not let in again; started anew it is another one, and may come. A step under way may be done anew.", grave: true},
   kill: {title: "Kill", means: "Its process ends at once. Whatever started it may start it again.", grave: true},
 };
 
-/** actReplica asks why, and drains, evicts or kills. */
+/** actReplica asks why, and drains, evicts or kills, or takes a drain back. */
 export function actReplica(job, replica, verb) {
   const v = verbs[verb];
   ask({
-    title: [v.title + " ", el("bdi", {title: replica}, short(replica)), "?"], means: v.means, button: v.title, grave: v.grave,
+    title: [v.title + " ", el("bdi", {title: replica}, short(replica)), "?"], means: v.means, button: v.button ?? v.title, grave: v.grave,
     about: "Job " + job,
     act: reason => post(replicaPath(job, replica, verb), {reason}),
     done: `${v.title} ${short(replica)}: asked for.`,

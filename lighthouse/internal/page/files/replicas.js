@@ -144,13 +144,13 @@ function doing(r) {
 }
 
 /** verbsOf is what can be done to a replica. */
-const verbsOf = r => r.state === "draining" ? ["evict", "kill"] : gone(r) ? [] : ["drain", "evict", "kill"];
+const verbsOf = r => r.state === "draining" ? ["undo", "evict", "kill"] : gone(r) ? [] : ["drain", "evict", "kill"];
 
-const verbTexts = {drain: "drain", evict: "evict", kill: "kill"};
+const verbTexts = {undo: "undo drain", drain: "drain", evict: "evict", kill: "kill"};
 
 function makeButtons(e, job) {
   return Object.fromEntries(Object.keys(verbTexts).map(verb => [verb, el("button", {
-    type: "button", class: verb === "drain" ? "small" : "small grave", hidden: true, onclick: () => actReplica(job, e.skerryReplica, verb),
+    type: "button", class: verb === "drain" || verb === "undo" ? "small" : "small grave", hidden: true, onclick: () => actReplica(job, e.skerryReplica, verb),
   }, verbTexts[verb])]));
 }
 

@@ -114,9 +114,9 @@ const groups = {
   "all kinds": null,
   "quorums": ["formed", "resumed", "restored", "finished"],
   "deaths": ["lost", "stuck", "away", "moves", "kill"],
-  "joins and goodbyes": ["returned", "left", "drained", "evicted", "draining"],
+  "joins and goodbyes": ["returned", "left", "drained", "evicted", "draining", "stays"],
   "heals": ["healed"],
-  "what was asked for": ["draining", "evicted", "kill", "configured"],
+  "what was asked for": ["draining", "evicted", "kill", "configured", "stays"],
   "doubts": ["refused", "apart", "mended", "probation", "moves", "doubted", "diverged", "position_fell"],
   "the lead": ["leader"],
 };

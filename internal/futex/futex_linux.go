@@ -1,16 +1,3 @@
-// Package futex has the parts of futex(2) that golang.org/x/sys does not name: sleep
-// until another goroutine, thread or process has changed a word of memory and says so.
-//
-// # Two ways to sleep
-//
-// [Sleep] and [Wake] are for a word that is 1 while somebody sleeps on it, in memory
-// of two processes: Wake makes it 0 before it asks the kernel, and asks the kernel
-// only if it was not. [WaitPrivate], [WaitAny] and [WakePrivate] are the plain calls.
-//
-// A sleep holds up an operating system's thread, not a goroutine alone. That halves the
-// time of a wake-up, since the runtime's poller is not between; it is for threads that
-// have nothing else to do. No wake-up waits, whatever another process has made of the
-// word.
 package futex
 
 import (
@@ -29,16 +16,6 @@ const (
 	opWake      = 1
 	flagPrivate = 128 // of one process
 	size32      = 2
-)
-
-// Bits of a word that the kernel knows as a lock's, see SetRobustList.
-const (
-	Waiters   = 1 << 31   // together with the thread's id: it holds the word
-	OwnerDied = 1 << 30   // set by the kernel when that thread ends
-	OwnerID   = 1<<30 - 1 // the thread's id
-
-	// MaxAny is how many words WaitAny takes.
-	MaxAny = 128
 )
 
 // Sleep waits until Wake is called, or most has passed. It returns at once if the word
@@ -117,3 +94,9 @@ func SetRobustList(head uintptr) error {
 	}
 	return nil
 }
+
+// Thread is the calling thread's id, as the kernel writes it into a word.
+func Thread() uint32 { return uint32(unix.Gettid()) }
+
+// Yield lets another thread run on the calling thread's processor.
+func Yield() { _, _, _ = syscall.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

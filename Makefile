@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history generate release sbom vulns tidy demo bench interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test python-suites
+.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history docs readme generate release sbom vulns tidy demo bench viewers interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test python-suites
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -118,6 +118,14 @@ history: ## minutes of histories of real servers, checked with Porcupine; and a 
 	go test -count=1 -v -timeout 20m -run 'TestHistory$$' ./test/history -history.time 5m -history.seed $(FROM)
 	go test -count=1 -v -tags skerry_nofence -run 'TestStaleLeader$$|TestTwoQuorumsAfterOne$$' ./test/history ./lighthouse
 
+docs: ## every command and snippet of README and docs, run (TestCommands/NAME is one page)
+	go test -count=1 -v ./test/docs
+
+readme: ## README's demo and picture, made anew by a demo of five kills and by the browser's test (chromium)
+	go test -count=1 -v -run 'TestStoryOfFiveKills$$' ./test/docs -docs.readme
+	shots=$$(mktemp -d) && trap 'rm -rf "$$shots"' EXIT && mkdir -p docs/img && \
+	  SKERRY_SCREENSHOTS=$$shots scripts/axe go test -count=1 -run 'TestStory$$' ./test/browser -browser.look && mv $$shots/TestStory-readme.png docs/img/dashboard.png
+
 generate: ## regenerate what is generated
 	go generate ./...
 
@@ -138,6 +146,9 @@ demo: ## train through kills, and watch
 
 bench: ## what the benchmarks measure, in a table
 	go run ./cmd/skerry bench allreduce quorum recover
+
+viewers: ## what 100 viewers of the page cost a leader with 1,000 replicas, and those who train
+	go run ./cmd/skerry bench viewers
 
 interop: ## against torchft's real client and manager (from PyPI), and PyTorch's store (TORCH=python with torch 2.4)
 	TORCH=$(TORCH) bash scripts/interop

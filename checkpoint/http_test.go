@@ -27,7 +27,7 @@ func TestHTTPConforms(t *testing.T) {
 	ckpttest.Run(t, func(t *testing.T, n int) []checkpoint.Transport {
 		out := make([]checkpoint.Transport, n)
 		for i := range out {
-			out[i] = ckpttest.Running(t, checkpoint.HTTPConfig{ChunkBytes: 64 << 10, Timeout: 2 * time.Second, Token: []byte("secret")})
+			out[i] = ckpttest.Running(t, checkpoint.HTTPConfig{ChunkBytes: 64 << 10, Timeout: 30 * time.Second, Token: []byte("secret")})
 		}
 		return out
 	})

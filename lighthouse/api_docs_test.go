@@ -38,6 +38,9 @@ func TestDocumentedRequestsWork(t *testing.T) {
 	ran := 0
 	for _, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {
 		for line := range strings.Lines(block[1]) {
+			if strings.Contains(line, "https://") {
+				continue // this server has no certificate; test/docs holds the line against the page
+			}
 			line = strings.ReplaceAll(strings.TrimSpace(line), "http://127.0.0.1:29510", l.URL(""))
 			endless := strings.Contains(line, "curl -sN")
 			if endless {

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/story"
@@ -15,6 +16,15 @@ func (s *Server) Entries() uint64 { return s.cluster.Ledger().Progress().LastInd
 
 // Told is what this server's ledger keeps of what was told of a job.
 func (s *Server) Told(job string) []story.Told { return s.cluster.Ledger().Told(job) }
+
+// Overview is a job as GET /api/v1/status has it.
+func (s *Server) Overview(ctx context.Context, job string) (api.Job, error) {
+	o, err := behind{s}.Overview(ctx, job)
+	if err != nil {
+		return api.Job{}, err
+	}
+	return o.Jobs[0], nil
+}
 
 // Crowd makes the server count n more sessions than it has.
 func (s *Server) Crowd(n int) { s.sessions.Add(int64(n)) }

@@ -12,7 +12,9 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/beatqueue"
 	"github.com/skerry-ft/skerry/lighthouse/internal/joblog"
+	"github.com/skerry-ft/skerry/lighthouse/internal/steprate"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/shell"
 )
@@ -40,7 +42,7 @@ type job struct {
 	ended      chan struct{}           // closed when run has ended
 	founder    shell.Founder           // set before run
 	cancel     context.CancelCauseFunc // ends run
-	beats      beats
+	beats      *beatqueue.Queue[*session]
 
 	machine  *quorum.Machine
 	rules    shell.JobRules
@@ -58,6 +60,8 @@ type job struct {
 	broken   error      // the ledger could not be written: the machine is not used any more
 	events   []api.Note // what the rules noted: the newest eventsKept
 	told     joblog.Log // of the same
+	steps    steprate.Run
+	ordinal  int64 // of the last quorum, among the job's; 0: not known
 }
 
 // newJob rebuilds a job from the ledger, or begins it for a client of that
@@ -69,7 +73,7 @@ func newJob(l *leadership, name string, kind quorum.ClientKind) (*job, error) {
 		rules: shell.NewJobRules(l.server.rules(), kind, nil),
 		log:   l.server.log.With().Str(logkey.Job, name).Logger(),
 		calls: make(chan call), wrote: make(chan *write, 1), ended: make(chan struct{}),
-		beats:    beats{ready: make(chan struct{}, 1)},
+		beats:    beatqueue.New[*session](),
 		sessions: make(map[quorum.ReplicaID]*session),
 		askers:   make(map[quorum.ReplicaID][]*asker),
 		number:   uint64(now.UnixMicro()), // above every one of an earlier leadership
@@ -97,6 +101,7 @@ func (j *job) restart() error {
 	j.turns = shell.NewTurns(now)
 	j.writing = nil // its outcome is about a machine that is gone
 	j.machine = quorum.New(now, rules, l)
+	j.ordinal = j.leadership.ledger.Quorums(j.name)
 	j.told = joblog.New(j.log, l.Last)
 	j.leadership.server.metrics.Began(j.name, l.Last != nil)
 	j.machine.Limit(j.leadership.server.cfg.MaxReplicasPerJob)
@@ -132,7 +137,7 @@ func (j *job) run(ctx context.Context) {
 			j.take(c)
 			loud = !c.quiet
 			loud = j.drainCalls() || loud
-		case <-j.beats.ready:
+		case <-j.beats.Ready():
 			if j.looked.Add(quietTurn).After(time.Now()) {
 				break // they are taken together, when it is time to look
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/internal/access"
+	"github.com/skerry-ft/skerry/lighthouse/internal/facts"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/shell"
@@ -120,18 +121,7 @@ func (l *lighthouseService) Jobs(ctx context.Context, _ *skerrypb.JobsRequest) (
 
 // info is a job in a line. It runs on the job's goroutine.
 func (j *job) info(now time.Time) *skerrypb.JobInfo {
-	m := j.machine.Status(now)
-	info := &skerrypb.JobInfo{
-		Job: j.name, Client: m.Client.String(), Stands: m.Stands, Replicas: uint32(len(m.Replicas)),
-		Rules: wire.RulesToProto(j.rules.Config(), j.rules.Own()),
-	}
-	if m.Last != nil {
-		info.QuorumId, info.Members = m.Last.ID, uint32(len(m.Last.Members))
-	}
-	for _, r := range m.Replicas {
-		info.Step = max(info.Step, r.Position.Step, r.Beat.Position.Step)
-	}
-	return info
+	return facts.Info(j.name, j.machine.Status(now), wire.RulesToProto(j.rules.Config(), j.rules.Own()))
 }
 
 // KillReplica implements skerrypb.LighthouseServer.

@@ -242,7 +242,7 @@ func (s *Server) newRPCServer() *grpc.Server {
 	rpc := grpc.NewServer(options...)
 	services := intake.Registrar(rpc)
 	skerrypb.RegisterLighthouseServer(services, &lighthouseService{server: s})
-	skerrypb.RegisterClusterServer(services, s.cluster.Service())
+	skerrypb.RegisterClusterServer(services, clusterService{s.cluster.Service(), s})
 	torchftpb.RegisterLighthouseServiceServer(services, &torchftService{server: s})
 	s.health.Register(services)
 	if s.cfg.Reflection {

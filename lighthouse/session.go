@@ -15,6 +15,8 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/beatqueue"
+	"github.com/skerry-ft/skerry/lighthouse/internal/serverbeat"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -49,9 +51,7 @@ type session struct {
 	cancel context.CancelCauseFunc
 	left   bool // said that it goes for good; owned by the receiving goroutine
 
-	// beats is the place of its newest beat among those that wait for the job's next
-	// look, from 1; 0: none does. Guarded by the lock of its job's beats.
-	beats int
+	beat beatqueue.Place // of its newest, among those that wait for the job's next look
 
 	// relayed says that another server passes the session on, and has not said
 	// that the replica's own stream ended; owned by the receiving goroutine.
@@ -152,15 +152,15 @@ var errFinished = errors.New("session refused")
 
 // deliver sends what is queued, until the session ends.
 func (s *session) deliver(stream upstream) {
-	var beats serverBeats
+	var beats serverbeat.Beats
 	for {
 		var down *skerrypb.Down
 		select {
 		case make := <-s.out:
 			down = make()
-			beats.sent(down)
-		case <-beats.due:
-			down = beats.next()
+			beats.Sent(down)
+		case <-beats.Due:
+			down = beats.Next()
 		case <-s.ctx.Done():
 			if errors.Is(context.Cause(s.ctx), errFinished) {
 				for len(s.out) > 0 && stream.Send((<-s.out)()) == nil {
@@ -248,6 +248,7 @@ func (s *session) open(j *job, hello wire.Hello) error {
 		if old := j.sessions[s.id]; old != nil {
 			old.end(errReplaced)
 		}
+		j.steps.Opened(hello.TotalSteps, len(j.sessions) == 0)
 		j.sessions[s.id] = s
 		s.send(&skerrypb.Down{Message: &skerrypb.Down_Welcome{Welcome: wire.WelcomeToProto(j.welcome(now, hello.Hello))}})
 		j.log.Debug().Str(logkey.ReplicaID, string(s.id)).Msg("session opened")
@@ -281,7 +282,7 @@ func (s *session) take(j *job, up *skerrypb.Up) error {
 			s.refuse(0, err)
 			return err
 		}
-		j.beats.add(s, beat)
+		j.beats.Add(s, &s.beat, beat)
 		return nil
 	}
 	input, err := j.input(s, up)

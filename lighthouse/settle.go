@@ -44,6 +44,7 @@ type write struct {
 	token     quorum.Token
 	createdMs int64
 	told      []story.Told // goes along
+	follows   int64        // the job's last quorum, as the machine knows it; 0: there is none
 	err       error
 }
 
@@ -51,6 +52,9 @@ type write struct {
 // comes in meanwhile is taken, and answered by a later decision.
 func (j *job) write(d quorum.Decision) {
 	w := &write{d: d, token: d.Quorum.Token, createdMs: d.Quorum.CreatedMs}
+	if last := j.machine.Last(); last != nil {
+		w.follows = last.ID
+	}
 	if d.Changed { // else nothing is written
 		w.told = j.leadership.feed.Unsaved(j.name)
 	}
@@ -84,7 +88,7 @@ func (j *job) commit(w *write) error {
 	if l.ledger.ReadsDeltas() {
 		formed = w.d.Entry(l.term, w.token, w.createdMs)
 	}
-	err := l.ledger.Apply(cluster.Command{Kind: cluster.CommandFormed, Job: j.name, UnixMs: j.began, Formed: &formed, Told: w.told})
+	err := l.ledger.Apply(cluster.Command{Kind: cluster.CommandFormed, Job: j.name, UnixMs: j.began, Formed: &formed, Told: w.told, Counted: formed.FollowsID == w.follows})
 	l.server.metrics.Applied(time.Since(began), err)
 	return err
 }
@@ -103,6 +107,7 @@ func (j *job) written(w *write) {
 	q := j.machine.Form(j.now(), w.d, w.token, w.createdMs)
 	if w.d.Changed {
 		j.leadership.feed.Saved(j.name, w.told)
+		j.ordinal = j.leadership.ledger.Quorums(j.name)
 		j.told.Formed(q)
 	}
 	j.answer(q, w.d.Answers)
@@ -130,15 +135,21 @@ func (j *job) push() {
 		}
 		j.leadership.server.metrics.Pushed(n.Kind, len(n.To))
 	}
-	var round int64
-	if last := j.machine.Last(); last != nil {
-		round = last.Round
+	last := story.Last{Ordinal: j.ordinal}
+	if q := j.machine.Last(); q != nil {
+		last.Round = q.Round
 	}
 	for _, e := range j.machine.Events() {
 		j.leadership.server.metrics.Happened(j.name, e)
 		j.told.Event(e)
+		switch e.Kind {
+		case quorum.EventPositionFell:
+			j.steps.FellBack()
+		case quorum.EventRestored:
+			j.ordinal, last.Ordinal = 0, 0 // the ledger did not count it
+		}
 		at := time.Now().UnixMilli()
-		j.leadership.feed.Note(j.name, at, round, e)
+		j.leadership.feed.Note(j.name, at, last, e)
 		j.events = append(j.events, api.Note{AtMs: at, Text: e.String()})
 		j.events = j.events[max(len(j.events)-eventsKept, 0):]
 	}

@@ -2,11 +2,16 @@ package lighthouse_test
 
 import (
 	"encoding/json"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/lighthouse/api"
+	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // A run that has finished looks finished at the next leader, which goes on with its story: who left
@@ -62,5 +67,71 @@ func TestAFinishedRunSurvivesItsLeader(t *testing.T) {
 	}
 	if at := before[len(before)-1].AtMs; st.Jobs[0].StateSinceMs != at {
 		t.Errorf("finished since %d, want %d", st.Jobs[0].StateSinceMs, at)
+	}
+}
+
+// The number of a quorum among those of its job goes on at the next leader. Where members brought
+// back one that the ledger had lost, there is none.
+func TestAQuorumHasANumber(t *testing.T) {
+	t.Parallel()
+	old, others := leader(t, inProcess(t, 3))
+	members, _ := form(t, old.Addr, "a", "b")
+	number := func(l *lighthousetest.Server) int64 {
+		t.Helper()
+		j, err := l.Lighthouse.Overview(t.Context(), "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j.Ordinal
+	}
+	if got := number(old); got != 1 {
+		t.Errorf("the first quorum is number %d", got)
+	}
+	members[1].leave()
+	fell := func(l *lighthousetest.Server) func() bool {
+		return func() bool {
+			j, err := l.Lighthouse.Overview(t.Context(), "default")
+			return err == nil && !j.Stands
+		}
+	}
+	testkit.Eventually(t, "the quorum falls", fell(old))
+	d, _ := open(t, dial(t, old.Addr), hello("d"))
+	n := members[0].join(quorum.JoinFall, nil)
+	d.join(quorum.JoinFall, nil)
+	members[0].answer(n)
+	if got := number(old); got != 2 {
+		t.Errorf("the second quorum is number %d", got)
+	}
+	told := answered[[]api.Event](t, call(t, "GET", old.URL("/api/v1/events?job=default"), ""), http.StatusOK)
+	var formed []int64
+	for _, e := range told {
+		if e.Kind == "formed" {
+			formed = append(formed, e.Ordinal)
+		}
+	}
+	if !slices.Equal(formed, []int64{1, 2}) {
+		t.Errorf("quorums %v were told of, want 1 and 2", formed)
+	}
+	if err := old.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	next, _ := leader(t, others)
+	if got := number(next); got != 2 {
+		t.Errorf("at the next leader it is number %d, want 2", got)
+	}
+
+	fresh := start(t, minReplicas(1))
+	h := hello("c")
+	h.Last = &quorum.LastAnswer{Cluster: "lost", QuorumID: time.Now().UnixMilli(), Round: 1, Members: []quorum.Member{{ReplicaID: "c", GroupWorldSize: 1}}}
+	c, _ := open(t, dial(t, fresh.Addr), h)
+	if got := number(fresh); got != 0 {
+		t.Errorf("a quorum that was brought back is number %d", got)
+	}
+	e, _ := open(t, dial(t, fresh.Addr), hello("e"))
+	c.leave()
+	testkit.Eventually(t, "the quorum that was brought back falls", fell(fresh))
+	e.answer(e.join(quorum.JoinFall, nil))
+	if j, err := fresh.Lighthouse.Overview(t.Context(), "default"); err != nil || j.Ordinal != 0 || j.QuorumID <= h.Last.QuorumID {
+		t.Errorf("quorum %d behind it is number %d, want none; %v", j.QuorumID, j.Ordinal, err)
 	}
 }

@@ -112,17 +112,6 @@ func (b behind) Configure(ctx context.Context, job string, c api.RulesChange, o 
 	return err
 }
 
-// Transfer implements web.Actions.
-func (b behind) Transfer(ctx context.Context, to string, o web.Order) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, leaderWait, cluster.ErrNotLeader)
-	defer cancel()
-	_, err := b.cluster.Service().TransferLeader(ctx, &skerrypb.TransferLeaderRequest{To: to})
-	if err == nil {
-		b.log.Info().Str("to", wire.Text(to)).Object("order", o).Msg("leadership transferred")
-	}
-	return err
-}
-
 // Events implements web.Feed.
 func (b behind) Events(job string, since int64, limit int) ([]api.Event, error) {
 	lead := b.leading()
@@ -227,6 +216,8 @@ func (j *job) facts(ctx context.Context) (facts.Job, error) {
 	one := facts.Job{Name: j.name}
 	err := j.do(ctx, func(now time.Time) {
 		one.Now, one.Rules, one.BeatInterval = now, j.machine.Status(now), j.timing().BeatInterval
+		one.Ordinal = j.ordinal
+		one.StepsTotal, one.LongRate = j.steps.Total(), j.steps.PerSecond(now)
 	})
 	one.LastSeq, one.Cost = j.leadership.feed.Account(j.name)
 	return one, err

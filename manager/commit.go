@@ -10,6 +10,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/monitor"
+	"github.com/skerry-ft/skerry/manager/internal/incident"
 	"github.com/skerry-ft/skerry/manager/internal/metrics"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -173,7 +174,7 @@ func (m *Manager) abandon(ctx context.Context, err error) error {
 	}
 	m.mu.Lock()
 	m.endAttemptLocked()
-	m.metrics.Ended(metrics.Redone)
+	m.countLocked(metrics.Redone)
 	final := m.mu.final
 	m.mu.Broadcast()
 	m.mu.Unlock()
@@ -213,6 +214,17 @@ func (m *Manager) endAttemptLocked() {
 	m.mu.phase = quorum.PhaseIdle
 }
 
+// countLocked counts the end of an attempt: here and nowhere else, so that Stats, the
+// heartbeat, the metrics and the story of an incident tell of as many discards.
+func (m *Manager) countLocked(kind metrics.Kind) (cost incident.Cost, over bool) {
+	discarded := kind == metrics.Redone
+	if discarded {
+		m.mu.stats.Discards++
+	}
+	m.metrics.Ended(kind)
+	return m.mu.incident.Ended(time.Now(), !discarded)
+}
+
 // conclude ends the attempt.
 func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 	if v.Commit {
@@ -222,10 +234,7 @@ func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 	a := *m.mu.rank.Assignment()
 	e := m.mu.rank.End(v.Resolution)
 	m.mu.attempt.changes = v.Stands && v.Wanted
-	if !v.Commit {
-		m.mu.stats.Discards++
-	}
-	cost, over := m.mu.incident.Ended(time.Now(), v.Commit)
+	cost, over := m.countLocked(spentOn(v.Commit, a.ParticipantRank >= 0))
 	m.endAttemptLocked()
 	if e.Asks {
 		m.askLocked()
@@ -236,7 +245,6 @@ func (m *Manager) conclude(ctx context.Context, v verdict) (bool, error) {
 	if v.Commit {
 		failpoint.At(ctx, failpoint.CommitDuring)
 	}
-	m.metrics.Ended(spentOn(v.Commit, a.ParticipantRank >= 0))
 	m.tellStep(v, e.Step, a.Divisor)
 	if over {
 		m.log.Info().Int64(logkey.Step, e.Step).Int64(logkey.QuorumID, v.id).Int64(logkey.After, cost.QuorumID).

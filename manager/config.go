@@ -81,6 +81,9 @@ type Config struct {
 	// Start says which state the registered tensors hold when Run begins. Zero: a
 	// fresh one, step 0. One that was read from a file is as it was saved: see Start.
 	Start Start
+	// TotalSteps is how many steps the run has, so that pages can say when it will be done.
+	// Nothing else reads it. 0: not known. Of the replicas' the highest is shown.
+	TotalSteps int64
 	// MaxRetries ends training with ErrMaxRetries after so many discarded steps
 	// in a row; 0 means never.
 	MaxRetries int

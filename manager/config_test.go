@@ -22,7 +22,7 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 	t.Parallel()
 	c := Config{
 		GroupRank: 3, GroupWorldSize: 2, Job: "a b", MinReplicas: 5, FixedWorldSize: 3,
-		StepTimeout: -1, HealTimeout: 48 * time.Hour, MaxRetries: -1,
+		StepTimeout: -1, HealTimeout: 48 * time.Hour, MaxRetries: -1, TotalSteps: -1,
 		Start: Start{Position: quorum.Position{Cluster: strings.Repeat("c", 1000), Step: -1}, Batches: -1},
 	}
 	err := c.Validate()
@@ -30,7 +30,7 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		t.Fatal("accepted")
 	}
 	for _, field := range []string{"GroupRank = 3", "GroupStore", "job", "MinReplicas = 5", "StepTimeout = -1ns",
-		"HealTimeout = 48h0m0s", "MaxRetries = -1", "Start.Position.Step = -1", "Start.Position: position.cluster",
+		"HealTimeout = 48h0m0s", "MaxRetries = -1", "TotalSteps = -1, want 0 (not known) to 9007199254740992", "Start.Position.Step = -1", "Start.Position: position.cluster",
 		"Start.Batches = -1", "Backend = <nil>"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("%q is missing in:\n%v", field, err)

@@ -160,6 +160,15 @@ func TestShouldCommitEndsBeforeItsVote(t *testing.T) {
 		if n := ended.Load(); n < 4 {
 			t.Errorf("%d calls of ShouldCommit had a ctx that ended, want 3", n-1)
 		}
+		// The calls that ended are discards in every count.
+		discards := b.m.Stats().Discards
+		if told := b.m.beat().Discarded; discards < 3 || told != discards {
+			t.Errorf("Stats has %d discards, and the heartbeat %d: want the same, 3 at least", discards, told)
+		}
+		const measured = `skerry_manager_step_seconds_count{job="default",outcome="discarded",replica="b"}`
+		if got := scraped(t, b.scraper(), b.m.Address())[measured]; got != float64(discards) {
+			t.Errorf("%v discarded attempts are measured, want %d", got, discards)
+		}
 	})
 }
 

@@ -186,7 +186,7 @@ func (m *Manager) open() error {
 	m.id = quorum.ReplicaID(m.cfg.ReplicaID + ":" + uuid.NewString())
 	m.logID.set(m.id)
 	m.replica, err = replica.New(replica.Config{
-		ID: m.id, Job: m.cfg.Job, GroupWorldSize: m.cfg.GroupWorldSize, EveryStep: m.cfg.EveryStep,
+		ID: m.id, Job: m.cfg.Job, GroupWorldSize: m.cfg.GroupWorldSize, EveryStep: m.cfg.EveryStep, TotalSteps: m.cfg.TotalSteps,
 		Lighthouse: m.cfg.Lighthouse, Listen: m.cfg.Listen, Advertise: m.cfg.Advertise,
 		Guard: m.guard, TLS: m.dataTLS, Network: m.cfg.Network, Timeouts: m.timeouts.ofReplica(),
 		Log: m.log, Sampled: m.sampled, OnKill: m.cfg.OnKill,

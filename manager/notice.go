@@ -76,10 +76,11 @@ func fallCause(n quorum.Notice) error {
 	return fmt.Errorf("%w, as %s says", errFallen, n.About)
 }
 
-// lossOf says whether a member was lost, or left by its own word, which is in order. The
-// notice has the lighthouse's words alone.
+// lossOf says whether a member was lost, or left in good order. A lighthouse of an older version
+// has words for it alone.
 func lossOf(n quorum.Notice) error {
-	if n.Reason == "left" || strings.HasPrefix(n.Reason, "left: ") {
+	said := n.Reason == "left" || strings.HasPrefix(n.Reason, "left: ")
+	if n.Cause.Orderly() || n.Cause == quorum.CauseUnknown && said {
 		return errLeft
 	}
 	return errLost

@@ -81,6 +81,8 @@ func (c Config) validateRules(l *problems.List) {
 	problems.Within(l, "FixedWorldSize", c.FixedWorldSize, 0, wire.MaxMembers)
 	l.Want(c.FixedWorldSize <= 0 || c.MinReplicas <= c.FixedWorldSize, "MinReplicas", c.MinReplicas,
 		"at most FixedWorldSize = %d: no step could ever be committed", c.FixedWorldSize)
+	l.Want(c.TotalSteps >= 0 && c.TotalSteps <= wire.MaxNumber, "TotalSteps", c.TotalSteps,
+		"0 (not known) to %d", int64(wire.MaxNumber))
 	l.Want(c.MaxRetries >= 0, "MaxRetries", c.MaxRetries, "0 (no limit) or more")
 	problems.Within(l, "StepTimeout", c.StepTimeout, minDerived, wire.MaxTimeout)
 	problems.Within(l, "HealTimeout", c.HealTimeout, minDerived, wire.MaxTimeout)

@@ -7,7 +7,8 @@ import "strings"
 type CauseKind uint8
 
 // The kinds. Of a replica's loss (§6) the last witness does not count but all: one whose
-// stream broke and whom peers accuse is out by its link.
+// stream broke and whom peers accuse is out by its link. Ledgers and notices have the numbers: new
+// kinds come last.
 const (
 	CauseUnknown    CauseKind = iota
 	CauseStream               // its stream to the lighthouse broke

@@ -183,7 +183,7 @@ func (m *Machine) lose(now time.Time, r *replica, why Cause) {
 func (m *Machine) memberLost(now time.Time, r *replica, why Cause) {
 	if !m.lostEnough() {
 		m.notify(Notice{
-			Kind: NoticeLost, To: m.others(r.id), QuorumID: m.lastID(), About: r.id, Reason: why.text(),
+			Kind: NoticeLost, To: m.others(r.id), QuorumID: m.lastID(), About: r.id, Reason: why.text(), Cause: why.Kind,
 		})
 	}
 	m.fall(now, why)

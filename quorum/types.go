@@ -341,7 +341,8 @@ type Notice struct {
 	Fact     Fact        // Fallen: of the member that joined
 	About    ReplicaID   // Fallen, Lost: who
 	Reason   string
-	Number   uint64 // Probe: the probe's; Refused: the join's
+	Cause    CauseKind // Lost: its kind; unknown: the lighthouse does not say
+	Number   uint64    // Probe: the probe's; Refused: the join's
 }
 
 // NoticeKind is the kind of a Notice.

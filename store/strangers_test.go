@@ -87,7 +87,7 @@ func TestStrangersKeepNoPlace(t *testing.T) {
 	if turned < 380 {
 		t.Errorf("%d of the last 384 strangers were turned away, want nearly all", turned)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	member, err := Dial(ctx, s.Addr(), ClientConfig{Token: token})
 	if err != nil {
@@ -111,7 +111,7 @@ func TestNumKeysOfAToken(t *testing.T) {
 	if err := s.Allow("job/1", []byte("token")); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	for _, key := range []string{"job/1/a", "job/1/b", "job/2/a", "job/10/a"} {
 		if err := s.Local().Set(ctx, key, nil); err != nil {

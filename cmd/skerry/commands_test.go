@@ -109,8 +109,8 @@ func TestJSONNames(t *testing.T) {
 	}
 }
 
-// TestCompletion: shells are told the replicas and jobs that are there at that moment, and
-// nothing where no lighthouse answers.
+// TestCompletion: shells are told the replicas and jobs that are there at that moment, but
+// for names that a shell would run, and nothing where no lighthouse answers.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	l := lighthousetest.Start(t, func(c *lighthouse.Config) {
@@ -118,6 +118,9 @@ func TestCompletion(t *testing.T) {
 		c.Rules.SuspectAfter = c.Rules.HeartbeatTimeout
 	})
 	present(t, l.Addr, "a:00000000-0000-0000-0000-000000000001")
+	for _, hostile := range []string{"$(reboot):1", "`reboot`", "b;reboot", "--yes"} {
+		present(t, l.Addr, hostile)
+	}
 	for _, tc := range []struct {
 		line string // what is completed is empty
 		want []string

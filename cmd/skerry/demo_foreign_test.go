@@ -81,7 +81,7 @@ func TestDemoStays(t *testing.T) {
 	t.Parallel()
 	p, said, address := startDemo(t, "--replicas=2 --steps=60 --kill-every=0 --step-time=5ms --stay")
 	says(t, said, "parity: true", "the dashboard stays at http://"+address+"/")
-	if status, stdout, stderr := skerry("status", "--lighthouse="+address); status != 0 || !regexp.MustCompile(`job default: [a-z]+, step 60,`).MatchString(stdout) {
+	if status, stdout, stderr := skerry("status", "--lighthouse="+address); status != 0 || !regexp.MustCompile(`job default: [a-z]+, step 60 of 60,`).MatchString(stdout) {
 		t.Errorf("status %d, %s %s", status, stdout, stderr)
 	}
 	if err := p.Signal(syscall.SIGINT); err != nil {

@@ -24,7 +24,8 @@ var told = []api.Event{
 	{Job: "digits", Seq: 1, AtMs: 1_000, Kind: "formed", QuorumID: 7, Members: 4, Text: "4 members"},
 	{Job: "digits", Seq: 2, AtMs: 2_000, Kind: "lost", Replica: "replica-0:1", Text: "replica-0 died: link cut, seen by replica-3 and replica-4"},
 	{Job: "digits", Seq: 3, AtMs: 2_011, Kind: "formed", QuorumID: 8, Members: 3, Before: 4, Gone: []api.Cause{{Kind: "link", Replica: "replica-0:1"}},
-		Cost: &api.Cost{KnownMs: 4.1, ReformedMs: 11.3}, Text: "replica-0 died: link cut · known after 4.1 ms"},
+		Cost: &api.Cost{KnownMs: 4.1, ReformedMs: 11.3}, Ordinal: 2, What: "replica-0 died: link cut · replica-9 left · step 661 done anew",
+		Text: "replica-0 died: link cut · replica-9 left · known after 4.1 ms · step 661 done anew"},
 	{Job: "digits", Seq: 4, AtMs: 2_153, Kind: "resumed", QuorumID: 8,
 		Cost: &api.Cost{ResumedMs: 153.2, LostMs: 133, Step: 661, Outcome: "discard"}, Text: "training goes on after 153 ms"},
 	{Job: "digits", Seq: 5, AtMs: 9_000, Kind: "draining", Replica: "replica-2:1", By: "alice", Text: "replica-2 was told to drain by alice"},
@@ -133,8 +134,9 @@ func TestHistory(t *testing.T) {
 	}
 	got := out.String()
 	for _, want := range []string{
-		"MEMBERS  KNOWN   FORMED  RESUMED  LOST    WHAT",
-		"4→3      4.1 ms  11 ms   153 ms   133 ms  replica-0 died: link cut · step 661 done anew",
+		"QUORUM  MEMBERS  KNOWN   FORMED  RESUMED  LOST    WHAT",
+		"7       4        -       -       -        -       4 members\n", // of an older lighthouse
+		"#2      4→3      4.1 ms  11 ms   153 ms   133 ms  replica-0 died: link cut · replica-9 left · step 661 done anew\n",
 		"2 changes · training again after 153 ms (median), 153 ms at most · 133 ms lost · 1 step done anew",
 	} {
 		if !strings.Contains(got, want) {
@@ -143,6 +145,60 @@ func TestHistory(t *testing.T) {
 	}
 	if len(all) != 2 || told[2].Cost.ResumedMs != 0 {
 		t.Errorf("%d changes, and the event itself has %+v", len(all), told[2].Cost)
+	}
+}
+
+// TestLatestChanges: of events that come a part at a time each job's last change is known,
+// with the cost that a later event tells.
+func TestLatestChanges(t *testing.T) {
+	t.Parallel()
+	var l changes.Latest
+	other := api.Event{Job: "other", Seq: 1, AtMs: 1_500, Kind: "formed", QuorumID: 3}
+	if got := l.Add([]api.Event{told[0], other, told[1], told[2]}); len(got) != 2 || got[0].Job != "other" || got[1].QuorumID != 8 {
+		t.Errorf("the last changes are %+v", got)
+	}
+	if got := l.Add(nil); len(got) != 2 {
+		t.Errorf("without news %d changes are left, want 2", len(got))
+	}
+	got := l.Add(told[3:])
+	if len(got) != 2 || got[1].Cost == nil || got[1].Cost.ResumedMs != 153.2 || got[1].Cost.KnownMs != 4.1 {
+		t.Errorf("the last changes are %+v, want the cost of both events", got)
+	}
+}
+
+// TestWatchReadsNews: skerry status --watch asks for the events that are new, and not for all
+// again.
+func TestWatchReadsNews(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var mu sync.Mutex
+	var since []string
+	var seq int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.URL.Path == "/api/v1/status" {
+			seq++ // something was told each time
+			fmt.Fprintf(w, `{"leads":true,"jobs":[{"job":"digits","last_seq":%d}]}`, seq)
+			return
+		}
+		if since = append(since, r.URL.Query().Get("since")); len(since) == 3 {
+			cancel()
+		}
+		_ = json.NewEncoder(w).Encode([]api.Event{{Job: "digits", Seq: seq, AtMs: 100_000 + seq, Kind: "formed"}})
+	}))
+	t.Cleanup(s.Close)
+	cmd := newStatusCommand()
+	cmd.SetArgs([]string{"--watch", "--every", "100ms", "--lighthouse", s.URL})
+	cmd.SetOut(&testkit.Log{})
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(since) < 3 || since[0] != "" || !strings.HasPrefix(since[1], "t40") || !strings.HasPrefix(since[2], "t40") {
+		t.Errorf("asked for the events since %q, want all, and then those of the last minute", since)
 	}
 }
 

@@ -66,6 +66,7 @@ func watchStatus(cmd *cobra.Command, l *connect.Flags, out *cli.Output, every ti
 	if s := cli.StatusOf(err); err != nil && s != cli.StatusNoLeader {
 		return err
 	}
+	events, seen := l.Reader(""), changes.Latest{}
 	in, _ := cmd.InOrStdin().(*os.File) // else there are no keys
 	return watch.Run(cmd.Context(), watch.Config{
 		Ask: func(ctx context.Context) (api.Overview, error) {
@@ -73,8 +74,8 @@ func watchStatus(cmd *cobra.Command, l *connect.Flags, out *cli.Output, every ti
 			return st, err
 		},
 		Changes: func(ctx context.Context) ([]api.Event, error) {
-			events, err := l.Events(ctx, "")
-			return changes.Of(events), err
+			fresh, err := events.Next(ctx)
+			return seen.Add(fresh), err
 		},
 		Every: every, Wide: wide, In: in, Out: cmd.OutOrStdout(),
 	})
@@ -127,12 +128,15 @@ func printJob(w io.Writer, j api.Job, wide bool) {
 	if j.State != "" {
 		fmt.Fprintf(w, "%s, ", printable.Line(j.State))
 	}
-	fmt.Fprintf(w, "step %d, ", j.MaxStep)
+	fmt.Fprintf(w, "%s, ", watch.Step(j))
 	if j.StepRate > 0 {
 		fmt.Fprintf(w, "%.1f steps/s, ", j.StepRate)
 	}
 	if j.Goodput > 0 {
 		fmt.Fprintf(w, "goodput %.1f %%, ", 100*j.Goodput)
+	}
+	if left := watch.Left(j); left != "" {
+		fmt.Fprintf(w, "%s, ", left)
 	}
 	switch {
 	case j.QuorumID == 0:

@@ -61,6 +61,7 @@ type managerText struct {
 	HealInPlace               bool
 	EveryStep                 bool
 	MaxRetries                int
+	TotalSteps                int64
 	ParityEvery               int
 	ParityWhole               bool
 	StepTimeoutUs             int64
@@ -150,7 +151,7 @@ func (l *Library) config(s *managerText, t *trainer) (manager.Config, error) {
 		GroupRank: s.GroupRank, GroupWorldSize: s.GroupWorldSize, GroupStore: s.GroupStore,
 		Listen: s.Listen, Advertise: s.Advertise, Guard: manager.Guard{Open: s.Open},
 		MinReplicas: s.MinReplicas, FixedWorldSize: s.FixedWorldSize,
-		Sync: s.Sync, NoInitSync: s.NoInitSync, HealInPlace: s.HealInPlace, EveryStep: s.EveryStep, MaxRetries: s.MaxRetries,
+		Sync: s.Sync, NoInitSync: s.NoInitSync, HealInPlace: s.HealInPlace, EveryStep: s.EveryStep, MaxRetries: s.MaxRetries, TotalSteps: s.TotalSteps,
 		ParityEvery: s.ParityEvery, ParityWhole: s.ParityWhole,
 		StepTimeout: time.Duration(s.StepTimeoutUs) * time.Microsecond, HealTimeout: time.Duration(s.HealTimeoutUs) * time.Microsecond,
 		Start: manager.Start{

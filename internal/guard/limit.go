@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"crypto/tls"
 	"net"
 	"sync"
 	"time"
@@ -80,11 +81,13 @@ func (l *limited) Accept() (net.Conn, error) {
 // has accepted, under TLS or not, is no newcomer any more. Of any other
 // connection it notes nothing.
 func Proved(conn net.Conn) {
-	if t, ok := conn.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn
+	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
 	}
 	if c, ok := conn.(*limitedConn); ok {
-		c.proved()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.mu.newcomer.Leave()
 	}
 }
 
@@ -114,11 +117,8 @@ func (c *limitedConn) enter() (err error) {
 	return err
 }
 
-func (c *limitedConn) proved() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.newcomer.Leave()
-}
+// NetConn is the connection as the system has it.
+func (c *limitedConn) NetConn() net.Conn { return c.Conn }
 
 // Close closes the connection and frees its place.
 func (c *limitedConn) Close() error {

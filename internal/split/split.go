@@ -168,7 +168,7 @@ func (s *Splitter) sniff(conn net.Conn) (net.Conn, *half, error) {
 	if err := secured.SetReadDeadline(time.Now().Add(s.cfg.Timeout)); err != nil {
 		return nil, nil, err
 	}
-	c, to := &sniffedConn{secured, bufio.NewReaderSize(secured, len(http2Preface))}, s.grpc
+	c, to := &sniffedConn{secured, conn, bufio.NewReaderSize(secured, len(http2Preface))}, s.grpc
 	for n := 1; n <= len(http2Preface) && to == s.grpc; n++ {
 		first, err := c.ahead.Peek(n)
 		if err != nil {
@@ -184,8 +184,12 @@ func (s *Splitter) sniff(conn net.Conn) (net.Conn, *half, error) {
 // sniffedConn gives back the bytes that were read ahead.
 type sniffedConn struct {
 	guard.Secured
-	ahead *bufio.Reader
+	accepted net.Conn
+	ahead    *bufio.Reader
 }
+
+// NetConn is the connection as it was accepted, for what is set of the system's.
+func (c *sniffedConn) NetConn() net.Conn { return c.accepted }
 
 // Read returns the sniffed bytes, then the connection's.
 func (c *sniffedConn) Read(p []byte) (int, error) { return c.ahead.Read(p) }

@@ -56,8 +56,9 @@ func TestSplitter(t *testing.T) {
 		defer close(done)
 		s.Run()
 	}()
-	connect := func() net.Conn {
-		client, server := net.Pipe()
+	var server net.Conn
+	connect := func() (client net.Conn) {
+		client, server = net.Pipe()
 		t.Cleanup(func() { _ = client.Close() })
 		listener.conns <- server
 		return client
@@ -85,6 +86,9 @@ func TestSplitter(t *testing.T) {
 		conn, err := tc.half.Accept()
 		if err != nil {
 			t.Fatalf("%s: %v", tc.name, err)
+		}
+		if below := conn.(interface{ NetConn() net.Conn }).NetConn(); below != server {
+			t.Errorf("%s: below is %v, want what was accepted", tc.name, below)
 		}
 		got, err := io.ReadAll(conn)
 		if err != nil || string(got) != tc.text {

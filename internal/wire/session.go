@@ -16,22 +16,20 @@ type Hello struct {
 	GroupWorldSize int
 	Relay          bool   // the server is to pass the session on to the leader
 	Avoid          string // host:port of the server just lost: do not redirect there yet
+	TotalSteps     int64  // of the run; 0: it does not know
 	quorum.Hello
 }
 
 // HelloToProto converts h.
 func HelloToProto(h Hello) *skerrypb.SessionHello {
 	return &skerrypb.SessionHello{
-		Job:            h.Job,
-		ReplicaId:      string(h.ReplicaID),
-		Address:        h.Address,
-		StoreAddress:   h.StoreAddress,
+		Job: h.Job, ReplicaId: string(h.ReplicaID),
+		Address: h.Address, StoreAddress: h.StoreAddress,
 		GroupWorldSize: uint32(h.GroupWorldSize),
 		Position:       PositionToProto(h.Position),
 		Last:           LastAnswerToProto(h.Last),
 		Accusations:    AccusationsToProto(h.Accusations),
-		Relay:          h.Relay,
-		Avoid:          h.Avoid,
+		Relay:          h.Relay, Avoid: h.Avoid, TotalSteps: h.TotalSteps,
 	}
 }
 
@@ -46,6 +44,7 @@ func HelloFromProto(h *skerrypb.SessionHello) (Hello, error) {
 		GroupWorldSize: int(c.number("group_world_size", int64(h.GetGroupWorldSize()), 1, MaxGroupWorldSize)),
 		Relay:          h.GetRelay(),
 		Avoid:          c.text("avoid", h.GetAvoid(), MaxAddressBytes),
+		TotalSteps:     c.rising("total_steps", h.GetTotalSteps()),
 		Hello: quorum.Hello{
 			ReplicaID: c.newID("replica_id", h.GetReplicaId()),
 			Client:    quorum.KindSkerry,
@@ -222,10 +221,9 @@ func WelcomeToProto(w Welcome) *skerrypb.Welcome {
 		Cluster:            w.Cluster,
 		BeatIntervalMs:     milliseconds(w.BeatInterval),
 		HeartbeatTimeoutMs: milliseconds(w.HeartbeatTimeout),
-		JoinTimeoutMs:      milliseconds(w.JoinTimeout),
-		ServerBeatMs:       millisecondsOrNone(w.ServerBeat),
-		Servers:            w.Servers,
-		Sources:            SourcesToProto(w.Sources),
+		JoinTimeoutMs:      milliseconds(w.JoinTimeout), ServerBeatMs: millisecondsOrNone(w.ServerBeat),
+		Servers: w.Servers,
+		Sources: SourcesToProto(w.Sources),
 	}
 }
 
@@ -312,7 +310,7 @@ func NoticeToProto(n quorum.Notice) *skerrypb.Down {
 			QuorumId: n.QuorumID, ReplicaId: string(n.About), Fact: FactToProto(n.Fact)}}}
 	case quorum.NoticeLost:
 		return &skerrypb.Down{Message: &skerrypb.Down_Lost{Lost: &skerrypb.Lost{
-			QuorumId: n.QuorumID, ReplicaId: string(n.About), Why: Text(n.Reason)}}}
+			QuorumId: n.QuorumID, ReplicaId: string(n.About), Why: Text(n.Reason), Cause: uint32(n.Cause)}}}
 	case quorum.NoticeWanted:
 		return &skerrypb.Down{Message: &skerrypb.Down_ChangeWanted{ChangeWanted: &skerrypb.ChangeWanted{
 			QuorumId: n.QuorumID, Reason: Text(n.Reason)}}}
@@ -402,6 +400,9 @@ func noticeOf(m noticed) (n quorum.Notice, ok bool, err error) {
 			QuorumID: c.rising("quorum_id", lost.GetQuorumId()),
 			About:    c.id("replica_id", lost.GetReplicaId()),
 			Reason:   c.text("why", lost.GetWhy(), MaxTextBytes),
+		}
+		if kind := lost.GetCause(); kind <= uint32(quorum.CauseAbsent) { // else of a newer version
+			n.Cause = quorum.CauseKind(kind)
 		}
 	case wanted != nil:
 		c.enter("change_wanted")

@@ -99,7 +99,7 @@ func TestRoundTrips(t *testing.T) {
 	gotJ, err := JoinFromProto(overTheWire(t, JoinToProto(j)))
 	same("join", j, gotJ, err)
 
-	h := Hello{Job: "digits", Address: "http://h:1", StoreAddress: "h:2", GroupWorldSize: 4,
+	h := Hello{Job: "digits", Address: "http://h:1", StoreAddress: "h:2", GroupWorldSize: 4, TotalSteps: 600,
 		Hello: quorum.Hello{ReplicaID: "a:1", Client: quorum.KindSkerry, Position: j.Member.Position, Last: j.Last,
 			Accusations: j.Accusations}}
 	gotH, err := HelloFromProto(overTheWire(t, HelloToProto(h)))
@@ -137,7 +137,7 @@ func TestNoticesRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, n := range []quorum.Notice{
 		{Kind: quorum.NoticeFallen, QuorumID: 3, About: "b:2", Fact: sampleJoin().Fact},
-		{Kind: quorum.NoticeLost, QuorumID: 3, About: "b:2", Reason: "two witnesses"},
+		{Kind: quorum.NoticeLost, QuorumID: 3, About: "b:2", Reason: "two witnesses", Cause: quorum.CauseLink},
 		{Kind: quorum.NoticeWanted, QuorumID: 3, Reason: "c:3 waits"},
 		{Kind: quorum.NoticeProbe, Number: 77, QuorumID: 3},
 		{Kind: quorum.NoticeDrain, Reason: "maintenance"},
@@ -162,6 +162,11 @@ func TestNoticesRoundTrip(t *testing.T) {
 		} else if d := cmp.Diff(n, got); d != "" {
 			t.Errorf("rank notice changed (-want +got):\n%s", d)
 		}
+	}
+	later := NoticeToProto(quorum.Notice{Kind: quorum.NoticeLost, About: "b:2", Reason: "fell into a hole"})
+	later.GetLost().Cause = 200
+	if n, _, err := NoticeFromProto(later); err != nil || n.Cause != quorum.CauseUnknown || n.About != "b:2" {
+		t.Errorf("a cause of a newer version: %+v, %v", n, err)
 	}
 	down := NoticeToProto(quorum.Notice{Kind: quorum.NoticeRefused, Number: 5, Reason: "a:1 beats"})
 	if got := RefusalError(down.GetRefused()); !errors.Is(got, quorum.ErrNameInUse) || down.GetRefused().GetNumber() != 5 {

@@ -46,18 +46,21 @@ type Event struct {
 	AtMs int64 `json:"at_ms"`
 	// Kind is one of: formed, resumed, healed, lost, left, drained, evicted, draining, kill,
 	// configured, returned, stuck, away, moves (it was stuck, or away), refused, apart, mended,
-	// probation, diverged, position_fell, restored, doubted, leader, finished.
+	// probation, diverged, position_fell, restored, doubted, leader,
+	// transfer (another server is to lead), finished.
 	Kind string `json:"kind"`
 	// Replica is the replica that it is about; empty: the job.
-	Replica  string   `json:"replica"`
-	QuorumID int64    `json:"quorum_id,omitempty"`
-	Round    int64    `json:"round,omitempty"`
-	Cause    *Cause   `json:"cause,omitempty"`
-	Members  int      `json:"members,omitempty"`
-	Before   int      `json:"before,omitempty"`
-	Joined   []string `json:"joined,omitempty"`
-	Gone     []Cause  `json:"gone,omitempty"`
-	Cost     *Cost    `json:"cost,omitempty"`
+	Replica  string `json:"replica"`
+	QuorumID int64  `json:"quorum_id,omitempty"`
+	Round    int64  `json:"round,omitempty"`
+	// Ordinal is the quorum's number among those of its job, from 1; 0: not known.
+	Ordinal int64    `json:"ordinal,omitempty"`
+	Cause   *Cause   `json:"cause,omitempty"`
+	Members int      `json:"members,omitempty"`
+	Before  int      `json:"before,omitempty"`
+	Joined  []string `json:"joined,omitempty"`
+	Gone    []Cause  `json:"gone,omitempty"`
+	Cost    *Cost    `json:"cost,omitempty"`
 	// By is who asked for it: a certificate's name, "token", or an address.
 	By string `json:"by,omitempty"`
 	// From is the address that it was asked from.
@@ -65,4 +68,7 @@ type Event struct {
 	Reason string `json:"reason,omitempty"`
 	// Text is the event in one sentence.
 	Text string `json:"text"`
+	// What is the same without what it cost, for those who show that apart; empty: all of
+	// text is.
+	What string `json:"what,omitempty"`
 }

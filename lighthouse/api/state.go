@@ -68,10 +68,13 @@ type JobFacts struct {
 	StepRate float64 `json:"step_rate,omitempty"`
 	// Goodput is the share of the time since the first quorum that no change cost, from 0
 	// to 1; lost_ms is the time that was.
-	Goodput    float64 `json:"goodput,omitempty"`
-	LostMs     int64   `json:"lost_ms,omitempty"`
-	StepsTotal int64   `json:"steps_total,omitempty"` // of the run, where that is known
-	LastSeq    int64   `json:"last_seq"`              // of its events; 0: there are none
+	Goodput float64 `json:"goodput,omitempty"`
+	LostMs  int64   `json:"lost_ms,omitempty"`
+	// StepsTotal is how many steps the run has, where its trainers say that; eta_ms is how
+	// long it takes from here, at the rate of the last minutes.
+	StepsTotal int64 `json:"steps_total,omitempty"`
+	EtaMs      int64 `json:"eta_ms,omitempty"`
+	LastSeq    int64 `json:"last_seq"` // of its events; 0: there are none
 	Rules
 }
 
@@ -129,7 +132,8 @@ type Heal struct {
 // Document is what GET /api/v1/stream tells first, and then patches (RFC 7386). Lists are
 // maps by name, so that a patch can change one row. It is coarse, so that it stands still
 // while a job trains: silence counts in whole seconds, and above one; phases are told
-// apart from training and balloting alone; times of steps have one and a half digits.
+// apart from training and balloting alone; times of steps have one and a half digits, and
+// are told once in five seconds, when they differ by more than a sixteenth of a step.
 type Document struct {
 	Head
 	NowMs   int64                  `json:"now_ms"` // when the document was made; no patch changes it

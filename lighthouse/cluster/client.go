@@ -113,9 +113,10 @@ func (c *Client) Remove(ctx context.Context, server string, force bool) error {
 
 // TransferLeader hands the leadership to a server, named as for Remove, or, if to
 // is empty, to whichever is furthest.
-func (c *Client) TransferLeader(ctx context.Context, to string) error {
+// The reason, if there is one, stands in the events of the jobs.
+func (c *Client) TransferLeader(ctx context.Context, to, reason string) error {
 	return c.each(ctx, func(client skerrypb.ClusterClient) error {
-		_, err := client.TransferLeader(ctx, &skerrypb.TransferLeaderRequest{To: to})
+		_, err := client.TransferLeader(ctx, &skerrypb.TransferLeaderRequest{To: to, Reason: reason})
 		return err
 	})
 }

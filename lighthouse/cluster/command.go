@@ -17,6 +17,7 @@ type Command struct {
 	Replica quorum.ReplicaID `json:"replica,omitempty"` // drain, undrain, evict
 	Server  string           `json:"server,omitempty"`  // retire
 	Told    []story.Told     `json:"told,omitempty"`    // with any command of a job; tell
+	Counted bool             `json:"counted,omitempty"` // formed: its leader knew the ledger's last quorum as the job's last
 	Highest int64            `json:"highest,omitempty"` // forget: a job with an id above it stays; 0: none does
 }
 

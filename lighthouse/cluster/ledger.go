@@ -255,6 +255,10 @@ func (l *Ledger) Job(name string, unixMs int64) quorum.Ledger { return l.state.j
 // Told returns what is kept of what was told of a job, oldest first. The caller only reads it.
 func (l *Ledger) Told(name string) []story.Told { return l.state.told(name) }
 
+// Quorums is how many quorums a job has formed, which is the number of its last one. 0: that is
+// not known.
+func (l *Ledger) Quorums(job string) int64 { return l.state.quorums(job) }
+
 // barrier returns when all that was committed before has reached the state.
 func (l *Ledger) barrier() error {
 	return unwritten(leadershipError(l.raft.Barrier(applyTimeout).Error()))

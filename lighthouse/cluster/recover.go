@@ -116,6 +116,9 @@ type recovering struct {
 func (r recovering) Snapshot() (raft.FSMSnapshot, error) {
 	r.mu.Lock()
 	r.riseLocked(r.unixMs)
+	for _, l := range r.data.Jobs {
+		l.Quorums = 0 // the servers that are lost may have had more of them
+	}
 	r.mu.Unlock()
 	return r.state.Snapshot()
 }

@@ -40,6 +40,24 @@ type jobState struct {
 	quorum.Ledger
 
 	Told []story.Told `json:",omitempty"`
+
+	// Quorums is how many were formed since the job began, for people. 0: not known, as when
+	// a leader that does not count formed one, or one that the ledger lost was brought back by its
+	// members: no number is better than a wrong one.
+	Quorums int64 `json:",omitempty"`
+}
+
+// count counts the quorum that c has formed; before is the last one before it.
+func (s *jobState) count(c Command, before *quorum.Quorum) {
+	switch {
+	case c.Kind != CommandFormed:
+	case !c.Counted:
+		s.Quorums = 0
+	case before == nil:
+		s.Quorums = 1
+	case s.Quorums > 0 && before.ID != s.Last.ID: // else another round of it
+		s.Quorums++
+	}
 }
 
 func newState() *state {
@@ -78,6 +96,16 @@ func (s *state) told(name string) []story.Told {
 		return l.Told
 	}
 	return nil
+}
+
+// quorums is how many quorums a job has formed; 0: that is not known.
+func (s *state) quorums(name string) int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if l := s.data.Jobs[name]; l != nil {
+		return l.Quorums
+	}
+	return 0
 }
 
 // has says whether a job has a ledger.
@@ -139,9 +167,11 @@ func (s *state) Apply(entry *raft.Log) any {
 	if !known {
 		l = &jobState{Ledger: quorum.NewLedger(s.data.Cluster, c.Job, max(c.UnixMs, s.data.Floor))}
 	}
+	before := l.Last
 	if err := applyTo(&l.Ledger, c); err != nil {
 		return err
 	}
+	l.count(c, before)
 	l.Told = story.Keep(l.Told, c.Told)
 	s.data.Jobs[c.Job] = l
 	return nil

@@ -84,6 +84,9 @@ func readLedger(in *boundjson.Decoder, job string) (*jobState, error) {
 		return nil, fmt.Errorf("Job = %.300q, want the name that it stands under", l.Job)
 	}
 	l.Told = story.Keep(nil, l.Told)
+	if l.Quorums < 0 || l.Quorums > quorum.MaxStep {
+		l.Quorums = 0 // which is for people, and no reason to refuse the snapshot
+	}
 	return l, l.Validate()
 }
 

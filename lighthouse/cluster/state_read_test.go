@@ -81,6 +81,20 @@ func TestRestorePassesOverNewFields(t *testing.T) {
 	}
 }
 
+// A number for people is no reason to refuse a ledger.
+func TestRestoreForgetsAWrongCount(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{"7": 7, "-1": 0, "9007199254740993": 0} {
+		s := newState()
+		if err := s.Restore(io.NopCloser(strings.NewReader(`{"jobs":{"a":{"Job":"a","Quorums":` + text + `}}}`))); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.quorums("a"); got != want {
+			t.Errorf("of %s quorums %d are counted, want %d", text, got, want)
+		}
+	}
+}
+
 // What was told and is out of its bounds is left out: the feed is no reason to refuse a ledger.
 func TestRestoreCutsWhatWasTold(t *testing.T) {
 	t.Parallel()

@@ -98,6 +98,56 @@ func TestStateFencesAndSurvivesSnapshots(t *testing.T) {
 	}
 }
 
+// Quorums are counted where every leader counted, and the count is in a snapshot. Another round is
+// none; where one was not counted there is no number for good.
+func TestQuorumsAreCounted(t *testing.T) {
+	t.Parallel()
+	s := newState()
+	members := []quorum.Member{{ReplicaID: "a", GroupWorldSize: 1}}
+	form := func(job string, id, round int64, counted bool) int64 {
+		t.Helper()
+		f := quorum.Formed{Term: 2, Client: quorum.KindSkerry,
+			Quorum: quorum.Quorum{Cluster: "c", Job: job, ID: id, Round: round, Members: members}}
+		if last := s.job(job, 0).Last; last != nil {
+			f.FollowsID, f.FollowsRound = last.ID, last.Round
+		}
+		if err := apply(t, s, Command{Kind: CommandFormed, Job: job, UnixMs: 100, Formed: &f, Counted: counted}); err != nil {
+			t.Fatal(err)
+		}
+		return s.quorums(job)
+	}
+	for i, step := range []struct {
+		id, round int64
+		counted   bool
+		want      int64
+	}{{101, 1, true, 1}, {101, 2, true, 1}, {102, 1, true, 2}, {109, 1, true, 3}} {
+		if got := form("j", step.id, step.round, step.counted); got != step.want {
+			t.Errorf("step %d: %d quorums are counted, want %d", i, got, step.want)
+		}
+	}
+	if err := apply(t, s, Command{Kind: CommandDrain, Job: "j", Replica: "a"}); err != nil || s.quorums("j") != 3 {
+		t.Errorf("after a drain: %d, %v", s.quorums("j"), err)
+	}
+	restored := newState()
+	snap, err := s.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sink memorySink
+	if err := errors.Join(snap.Persist(&sink), restored.Restore(io.NopCloser(&sink))); err != nil || restored.quorums("j") != 3 {
+		t.Errorf("from a snapshot: %d quorums are counted, want 3; %v", restored.quorums("j"), err)
+	}
+	if got := form("j", 110, 1, false); got != 0 {
+		t.Errorf("behind one that was not counted: %d", got)
+	}
+	if got := form("j", 111, 1, true); got != 0 {
+		t.Errorf("behind a gap the count goes on with %d", got)
+	}
+	if got := form("new", 200, 1, true); got != 1 {
+		t.Errorf("another job's first is number %d", got)
+	}
+}
+
 func TestRaftIDIsKept(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()

@@ -154,7 +154,7 @@ class Manager:
 
     def __init__(
         self, *, replica_id="", lighthouse=None, job="", state=None, min_replica_size=0, fixed_world_size=0,
-        use_async_quorum=True, init_sync=True, heal_in_place=False, max_retries=None, timeout=None, heal_timeout=None,
+        use_async_quorum=True, init_sync=True, heal_in_place=False, max_retries=None, total_steps=0, timeout=None, heal_timeout=None,
         parity_every=0, parity_whole=False, rank=0, world_size=0, group_store="", listen="", advertise="", open=False,
         backend="tcp", params=None, devices=None, log="", on_event=None, drain_on_sigterm=True,
     ):
@@ -165,7 +165,7 @@ class Manager:
         self._settings = {
             "ReplicaID": replica_id, "Lighthouse": lighthouse or [], "Job": job, "MinReplicas": min_replica_size,
             "FixedWorldSize": fixed_world_size, "Sync": not use_async_quorum, "NoInitSync": not init_sync,
-            "HealInPlace": heal_in_place, "MaxRetries": max_retries or 0, "StepTimeoutUs": microseconds(timeout) or 0,
+            "HealInPlace": heal_in_place, "MaxRetries": max_retries or 0, "TotalSteps": total_steps, "StepTimeoutUs": microseconds(timeout) or 0,
             "HealTimeoutUs": microseconds(heal_timeout) or 0, "ParityEvery": parity_every, "ParityWhole": parity_whole,
             "GroupRank": rank, "GroupWorldSize": world_size, "GroupStore": group_store, "Listen": listen,
             "Advertise": advertise, "Open": open, "Backend": backend,

@@ -82,7 +82,7 @@ def main():
     adam, position = torch.optim.AdamW(model.parameters(), lr=2e-3), Position()
     m = skerry.Manager(
         replica_id=o.name, lighthouse=o.lighthouse, state={"model": model, "adam": adam, "position": position}, on_event=tell,
-        min_replica_size=o.min_replicas, parity_every=o.parity_every, timeout=o.timeout, heal_timeout=o.heal_timeout,
+        min_replica_size=o.min_replicas, total_steps=o.steps, parity_every=o.parity_every, timeout=o.timeout, heal_timeout=o.heal_timeout,
     )
     opt, ddp = skerry.Optimizer(m, adam, steps=o.steps), skerry.DDP(m, model)
 

@@ -21,12 +21,31 @@ const maxNamed = 4
 //
 // Names, evidence and reasons in it come from elsewhere: who shows it makes them harmless.
 func Sentence(t Told) string {
-	var parts []string
+	what, cost := sentence(t)
+	return strings.Join(append(what, cost...), " · ")
+}
+
+// What is the sentence without what it cost, for those who show the numbers apart:
+//
+//	replica-0 died: link cut, seen by replica-3 and replica-4 · step 661 done anew
+func What(t Told) string {
+	what, _ := sentence(t)
+	if t.Kind == Formed && t.Change != nil {
+		if len(what) == 0 { // the same members asked for another quorum
+			what = append(what, size(t.Change))
+		}
+		what = append(what, step(t.Change)...)
+	}
+	return strings.Join(what, " · ")
+}
+
+// sentence is an entry in words, and what that cost.
+func sentence(t Told) (parts, cost []string) {
 	switch t.Kind {
 	case Formed:
-		parts = formed(t.Change)
+		return formed(t.Change)
 	case Resumed:
-		parts = resumed(t.Change)
+		return resumed(t.Change)
 	case Lost, Left, Drained, Stuck, Away:
 		parts = []string{gone(causeOf(t))}
 	case Evicted:
@@ -35,6 +54,8 @@ func Sentence(t Told) string {
 		parts = []string{asked(t, "was told to drain")}
 	case Stays:
 		parts = []string{asked(t, "stays: its drain was taken back")}
+	case Transfer:
+		parts = []string{asked(t, t.Text)}
 	case Kill:
 		parts = []string{asked(t, "was killed")}
 	case Configured:
@@ -42,7 +63,7 @@ func Sentence(t Told) string {
 	default:
 		parts = []string{plain(t)}
 	}
-	return strings.Join(parts, " · ")
+	return parts, nil
 }
 
 // plain is the sentence of what needs its text alone.
@@ -145,15 +166,14 @@ func because(s, why string) string {
 	return s + ": " + why
 }
 
-// formed says what a quorum changed and what that cost.
-func formed(c *quorum.Change) []string {
+// formed says what a quorum changed, and what that cost.
+func formed(c *quorum.Change) (parts, cost []string) {
 	if c == nil {
-		return []string{"a quorum was formed"}
+		return []string{"a quorum was formed"}, nil
 	}
 	if c.Before == 0 {
-		return []string{"first quorum: " + members(c.Members)}
+		return []string{"first quorum: " + members(c.Members)}, nil
 	}
-	var parts []string
 	for _, g := range c.Gone[:min(len(c.Gone), maxNamed)] {
 		parts = append(parts, gone(g))
 	}
@@ -168,34 +188,45 @@ func formed(c *quorum.Change) []string {
 		parts = append(parts, names(c.Joined)+" joined")
 	}
 	if c.Known >= shown {
-		parts = append(parts, "known after "+span(c.Known))
+		cost = append(cost, "known after "+span(c.Known))
 	}
-	size := members(c.Members)
-	if c.Members <= c.Before {
-		size += " again"
-	}
+	again := size(c)
 	if c.Reformed > 0 {
-		size += " after " + span(c.Reformed)
+		again += " after " + span(c.Reformed)
 	}
-	parts = append(parts, size)
-	switch s := c.Settled; {
-	case c.Redone:
-		parts = append(parts, fmt.Sprintf("step %d done anew", s.Step))
-	case s.Counts() && !s.Standing:
-		parts = append(parts, fmt.Sprintf("step %d counts", s.Step))
-	}
-	return parts
+	cost = append(cost, again)
+	return parts, append(cost, step(c)...)
 }
 
-func resumed(c *quorum.Change) []string {
+// size is how many members there are.
+func size(c *quorum.Change) string {
+	if c.Members <= c.Before {
+		return members(c.Members) + " again"
+	}
+	return members(c.Members)
+}
+
+// step says what became of the step that was cut short, if it was one.
+func step(c *quorum.Change) []string {
+	switch {
+	case c.Before == 0:
+	case c.Redone:
+		return []string{fmt.Sprintf("step %d done anew", c.Settled.Step)}
+	case c.Settled.Counts() && !c.Settled.Standing:
+		return []string{fmt.Sprintf("step %d counts", c.Settled.Step)}
+	}
+	return nil
+}
+
+func resumed(c *quorum.Change) (parts, cost []string) {
 	if c == nil {
-		return []string{"training goes on"}
+		return []string{"training goes on"}, nil
 	}
-	parts := []string{"training goes on after " + span(c.Resumed)}
+	parts = []string{"training goes on after " + span(c.Resumed)}
 	if c.Lost > 0 {
-		parts = append(parts, span(c.Lost)+" lost")
+		cost = []string{span(c.Lost) + " lost"}
 	}
-	return parts
+	return parts, cost
 }
 
 func members(n int) string {

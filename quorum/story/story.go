@@ -43,6 +43,7 @@ type Asked struct {
 	By      string // who, as far as it was proved
 	From    string // the address of who asked
 	Reason  string
+	Text    string // what no field says: of a transfer all
 }
 
 // Ask notes what was asked for, before it is carried out: of a drain and an eviction the rules
@@ -55,7 +56,7 @@ func (s *Story) Ask(atMs int64, a Asked) {
 		}
 		s.asked[a.Replica] = a
 	default:
-		s.add(Told{AtMs: atMs, Kind: a.Kind, Replica: a.Replica, QuorumID: s.quorum, By: a.By, From: a.From, Reason: a.Reason})
+		s.add(Told{AtMs: atMs, Kind: a.Kind, Replica: a.Replica, QuorumID: s.quorum, By: a.By, From: a.From, Reason: a.Reason, Text: a.Text})
 	}
 }
 
@@ -93,14 +94,19 @@ var kinds = map[quorum.EventKind]Kind{
 	quorum.EventFinished:     Finished,
 }
 
-// Happened tells an event of the rules, if it is one for the feed. round is that of the last
-// quorum.
-func (s *Story) Happened(atMs, round int64, e quorum.Event) {
+// Last is what an event does not say of the job's last quorum.
+type Last struct {
+	Round   int64
+	Ordinal int64 // its number among the job's; 0: not known
+}
+
+// Happened tells an event of the rules, if it is one for the feed.
+func (s *Story) Happened(atMs int64, last Last, e quorum.Event) {
 	kind, told := kinds[e.Kind]
 	if !told {
 		return
 	}
-	t := Told{AtMs: atMs, Kind: kind, Replica: e.ReplicaID, QuorumID: e.QuorumID, Round: round, Change: e.Change}
+	t := Told{AtMs: atMs, Kind: kind, Replica: e.ReplicaID, QuorumID: e.QuorumID, Round: last.Round, Ordinal: last.Ordinal, Change: e.Change}
 	if e.Cause.Kind != quorum.CauseUnknown {
 		t.Cause = &e.Cause
 	}
@@ -108,7 +114,7 @@ func (s *Story) Happened(atMs, round int64, e quorum.Event) {
 	case quorum.EventFormed:
 		// Another round of the same members is how a member that has healed begins to take
 		// part: that is told of it.
-		if e.Change == nil || round > 1 {
+		if e.Change == nil || last.Round > 1 {
 			return
 		}
 	case quorum.EventCleared:

@@ -125,7 +125,7 @@ func (j *job) tell() {
 		round = last.Round
 	}
 	for _, e := range j.m.Events() {
-		j.s.Happened(j.now.UnixMilli(), round, e)
+		j.s.Happened(j.now.UnixMilli(), story.Last{Round: round}, e)
 	}
 }
 
@@ -334,6 +334,28 @@ func TestAHealIsTold(t *testing.T) {
 	}
 }
 
+// What happened is told without its cost, of each who is gone, and of what joined.
+func TestWhatIsWithoutItsCost(t *testing.T) {
+	t.Parallel()
+	left := func(id quorum.ReplicaID) quorum.Cause { return quorum.Cause{Kind: quorum.CauseLeft, Replica: id} }
+	for _, c := range []struct {
+		told story.Told
+		want string
+	}{
+		{story.Told{Kind: story.Formed}, "a quorum was formed"},
+		{story.Told{Kind: story.Formed, Change: &quorum.Change{Members: 3}}, "first quorum: 3 members"},
+		{story.Told{Kind: story.Formed, Change: &quorum.Change{Before: 2, Members: 2, Reformed: 3 * ms}}, "2 members again"},
+		{story.Told{Kind: story.Formed, Change: &quorum.Change{Before: 3, Members: 2, Joined: []quorum.ReplicaID{"d"}, Reformed: 3 * ms, Known: 2 * ms,
+			Gone: []quorum.Cause{left("a"), left("b")}}}, "a left · b left · d joined"},
+		{story.Told{Kind: story.Resumed, Change: &quorum.Change{Resumed: 50 * ms, Lost: 20 * ms}}, "training goes on after 50 ms"},
+		{story.Told{Kind: story.Kill, Replica: "a", By: "alice", Reason: "a · b"}, "a was killed by alice: a · b"},
+	} {
+		if got := story.What(c.told); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 // What the ledger kept goes on at the next leader, behind a gap.
 func TestAFeedGoesOn(t *testing.T) {
 	t.Parallel()
@@ -394,16 +416,18 @@ func TestAFeedIsBounded(t *testing.T) {
 // A feed in words, as pages and the command line show it.
 func ExampleSentence() {
 	s := story.New(nil, false)
-	s.Happened(0, 1, quorum.Event{Kind: quorum.EventFormed, QuorumID: 59, Change: &quorum.Change{
+	s.Happened(0, story.Last{Round: 1}, quorum.Event{Kind: quorum.EventFormed, QuorumID: 59, Change: &quorum.Change{
 		Before: 5, Members: 4, Known: 4 * ms, Reformed: 11 * ms, Settled: quorum.Settlement{Outcome: quorum.Discard, Step: 661}, Redone: true,
 		Gone: []quorum.Cause{{Kind: quorum.CauseLink, Replica: "replica-0", Witnesses: []quorum.ReplicaID{"replica-3", "replica-4"}}},
 	}})
 	for _, told := range s.Since(0, story.Most) {
 		fmt.Println(story.Sentence(told))
+		fmt.Println(story.What(told))
 	}
 	kept := story.Keep(nil, s.Unsaved())
 	fmt.Println(len(kept), "entry kept")
 	// Output:
 	// replica-0 died: link cut, seen by replica-3 and replica-4 · known after 4.0 ms · 4 members again after 11 ms · step 661 done anew
+	// replica-0 died: link cut, seen by replica-3 and replica-4 · step 661 done anew
 	// 1 entry kept
 }

@@ -19,6 +19,7 @@ type Told struct {
 	Replica  quorum.ReplicaID `json:",omitempty"`
 	QuorumID int64            `json:",omitempty"`
 	Round    int64            `json:",omitempty"`
+	Ordinal  int64            `json:",omitempty"` // of the quorum, among the job's; 0: not known
 	Cause    *quorum.Cause    `json:",omitempty"` // of a replica that went, or stands still
 	Change   *quorum.Change   `json:",omitempty"` // of a quorum that was formed, or resumed
 	Text     string           `json:",omitempty"` // what no field says
@@ -32,7 +33,7 @@ type Told struct {
 // Kind is what is told. Readers skip a kind that they do not know.
 type Kind string
 
-// The kinds. Draining, Stays and Kill are asked for; Leader says that another server leads.
+// The kinds. Draining, Stays, Kill and Transfer are asked for; Leader says that another server leads.
 const (
 	Formed       Kind = "formed"
 	Resumed      Kind = "resumed"
@@ -59,6 +60,7 @@ const (
 	Stays        Kind = "stays" // its drain was taken back
 	Kill         Kind = "kill"
 	Leader       Kind = "leader"
+	Transfer     Kind = "transfer" // another server is to lead, as its text says
 )
 
 // Bounds on what is told.
@@ -132,7 +134,7 @@ var (
 
 // validate checks sizes and numbers.
 func (t *Told) validate() error {
-	for _, n := range []int64{t.Seq, t.AtMs, t.QuorumID, t.Round} {
+	for _, n := range []int64{t.Seq, t.AtMs, t.QuorumID, t.Round, t.Ordinal} {
 		if n < 0 || n > mostNumber {
 			return errNumber
 		}

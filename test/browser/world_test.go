@@ -278,7 +278,7 @@ func job(replicas object, changed object) object {
 	}
 	j := object{
 		"client": "skerry", "quorum_id": 1795313220661, "round": 1, "created_ms": time.Now().Add(-20 * time.Minute).UnixMilli(), "stands": true,
-		"state": "training", "state_since_ms": time.Now().Add(-4 * time.Minute).UnixMilli(), "wanted": "", "reason": "", "max_step": 48211, "steps_total": 60000,
+		"state": "training", "state_since_ms": time.Now().Add(-4 * time.Minute).UnixMilli(), "wanted": "", "reason": "", "max_step": 48211, "steps_total": 60000, "eta_ms": 1_600_000,
 		"members": members, "participants": members, "step_rate": 7.4, "goodput": 0.9941, "lost_ms": 3210,
 		"min_replicas": 2, "max_replicas": 0, "join_timeout_ms": 5000, "heartbeat_timeout_ms": 1000, "suspect_after_ms": 300, "grace_ms": 2000,
 		"stuck_after_ms": 60000, "evict_stuck": false, "probation_after": 3, "step_time_ms": 134, "beat_interval_ms": 100, "replicas": replicas,

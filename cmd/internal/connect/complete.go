@@ -2,6 +2,8 @@ package connect
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +22,39 @@ func (l *Flags) completed(cmd *cobra.Command, names func(api.Overview) []string)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return names(st), cobra.ShellCompDirectiveNoFileComp
+	return offered(names(st)), cobra.ShellCompDirectiveNoFileComp
+}
+
+// offered are the names, each with a description after a tab or without, that a shell can
+// take as they are. The scripts of bash, zsh and fish do not quote in every case what they
+// put on a command line, and a replica names itself: one called $(reboot) is left out, and
+// a user who means it writes it, quoted.
+func offered(names []string) []string {
+	slices.Sort(names)
+	names = slices.DeleteFunc(names, func(s string) bool {
+		name, _, _ := strings.Cut(s, "\t")
+		return !plain(name)
+	})
+	for i, s := range names {
+		if name, told, _ := strings.Cut(s, "\t"); !plain(told) {
+			names[i] = name
+		}
+	}
+	return slices.Compact(names)
+}
+
+// plain tells a word that means itself in every shell, and is no flag: letters and digits,
+// and after the first of them some signs.
+func plain(word string) bool {
+	for i, r := range word {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_':
+		case i > 0 && strings.ContainsRune("-.:/@+,", r):
+		default:
+			return false
+		}
+	}
+	return word != ""
 }
 
 // CompleteJobs completes the one argument JOB.

@@ -22,52 +22,29 @@ import (
 // eventsPath is where a lighthouse tells what happened.
 const eventsPath = "/api/v1/events"
 
-const (
-	// maxEventBytes bounds one event: its names and texts are bounded by the server.
-	maxEventBytes = 1 << 20
-	// again is the pause before a stream that broke is asked for anew.
-	again = 500 * time.Millisecond
-)
-
-// Events returns what happened in a job, or in all if none is named, oldest first.
-func (l *Flags) Events(ctx context.Context, job string) (events []api.Event, err error) {
-	query := url.Values{}
-	if job != "" {
-		query.Set("job", job)
-	}
-	err = l.first(ctx, func(ctx context.Context, g *guard.Guard, addr string) error {
-		body, err := l.fetch(ctx, g, addr, eventsPath, query)
-		if err != nil {
-			return tooOld(err)
-		}
-		events = nil
-		if err := json.Unmarshal(body, &events); err != nil {
-			return fmt.Errorf("lighthouse %s did not answer with events: %w", addr, err)
-		}
-		return nil
-	})
-	return events, err
-}
+// maxEventBytes bounds one event: its names and texts are bounded by the server.
+const maxEventBytes = 1 << 20
 
 // Follow passes on what happens in a job, or in all if none is named, after the events
-// that were seen already, over the death of servers and other leaders, until ctx ends or
-// told returns an error. Trouble is told what comes between, once: that no server
+// that were seen already, over the death of servers, other leaders and answers that mean
+// "not now", with pauses, until ctx ends or told returns an error. Trouble is told what comes between, once: that no server
 // answers, or "" when one does again. It returns nil when ctx ends.
 func (l *Flags) Follow(ctx context.Context, job string, seen []api.Event, told func(api.Event) error, trouble func(string)) error {
 	f := follower{job: job, seen: make(map[eventKey]bool), told: told}
 	for _, e := range seen {
 		f.note(e)
 	}
-	said := ""
+	said, tries := "", newRetry()
 	for {
 		err := l.inTurn(ctx, func(ctx context.Context, g *guard.Guard, addr string) error {
 			opened := func() {
+				tries = newRetry()
 				if said != "" {
 					said = ""
 					trouble("")
 				}
 			}
-			return tooOld(l.stream(ctx, g, addr, f.query(), opened, f.take))
+			return tries.later(tooOld(l.stream(ctx, g, addr, f.query(), opened, f.take)))
 		})
 		stopped, fatal := errors.AsType[stoppedError](err)
 		switch {
@@ -82,7 +59,7 @@ func (l *Flags) Follow(ctx context.Context, job string, seen []api.Event, told f
 			said = err.Error()
 			trouble(said)
 		}
-		if backoff.Sleep(ctx, again) != nil {
+		if backoff.Sleep(ctx, tries.next()) != nil {
 			return nil
 		}
 	}
@@ -135,10 +112,16 @@ func (f *follower) query() url.Values {
 		q.Set("job", f.job)
 	}
 	if f.newest > 0 {
-		q.Set("since", "t"+strconv.FormatInt(max(f.newest-overlap.Milliseconds(), 0), 10))
+		q.Set("since", sinceTime(f.since()))
 	}
 	return q
 }
+
+// since is from when on there may be events that are new, in Unix milliseconds.
+func (f *follower) since() int64 { return max(f.newest-overlap.Milliseconds(), 0) }
+
+// sinceTime is how the API is asked for the events of a time and later.
+func sinceTime(ms int64) string { return "t" + strconv.FormatInt(ms, 10) }
 
 func (f *follower) take(line []byte) error {
 	var e api.Event

@@ -32,6 +32,8 @@ type answerError struct {
 	line   string // as HTTP says it: 404 Not Found
 	code   string // of an API's error; empty: it is none
 	why    string
+
+	retryAfter time.Duration // that the server asks for; 0: it says nothing
 }
 
 // Error implements error.
@@ -104,7 +106,7 @@ func (l *Flags) open(ctx context.Context, g *guard.Guard, addr, path string, que
 // failure is what an answer says that is an error.
 func failure(addr string, resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // what came of it is said
-	e := &answerError{addr: addr, status: resp.StatusCode, line: resp.Status}
+	e := &answerError{addr: addr, status: resp.StatusCode, line: resp.Status, retryAfter: retryAfter(resp.Header, time.Now())}
 	var told struct {
 		Error struct {
 			Code    string `json:"code"`

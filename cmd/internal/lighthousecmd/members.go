@@ -151,6 +151,7 @@ func remove(cmd *cobra.Command, c *clientFlags, who string, force bool) error {
 
 func newTransferCommand() *cobra.Command {
 	var c clientFlags
+	var reason string
 	cmd := &cobra.Command{
 		Use:   "transfer-leader [ID]",
 		Short: "Hand the leadership to a server, by its id or address; without one, to whichever is furthest",
@@ -161,7 +162,7 @@ func newTransferCommand() *cobra.Command {
 				to = args[0]
 			}
 			return c.Cluster(cmd.Context(), func(ctx context.Context, client *cluster.Client) error {
-				if err := client.TransferLeader(ctx, to); err != nil {
+				if err := client.TransferLeader(ctx, to, reason); err != nil {
 					return err
 				}
 				m, err := client.Members(ctx) // waits for the next leader
@@ -177,6 +178,7 @@ func newTransferCommand() *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the events of the jobs")
 	c.add(cmd)
 	return cmd
 }

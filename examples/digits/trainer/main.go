@@ -3,11 +3,13 @@
 // kill and restart whichever you like.
 //
 //	go run ./cmd/lighthouse
-//	go run ./examples/digits/trainer -index 0 -replicas 2
-//	go run ./examples/digits/trainer -index 1 -replicas 2
+//	go run ./examples/digits/trainer --index 0 --replicas 2
+//	go run ./examples/digits/trainer --index 1 --replicas 2
+//
+// One dash before a flag's name will do, too.
 //
 // A replica that is through takes part, without learning more, for the time
-// that -linger says, so that one that is behind can still heal. SIGTERM and
+// that --linger says, so that one that is behind can still heal. SIGTERM and
 // Ctrl-C drain it: it finishes its step, and leaves once the others have formed
 // a quorum without it; a second signal ends it at once. So does an operator's kill,
 // by the lighthouse's page or "skerry kill", with status 1. What no flag says is taken
@@ -15,18 +17,18 @@
 // SKERRY_TLS_CERT, SKERRY_TLS_KEY and SKERRY_TOKEN_FILE guard it; and its steps are traced
 // to OTEL_EXPORTER_OTLP_ENDPOINT, if that is set: see package oteltrace.
 //
-// With -checkpoint-dir, a folder that all replicas share, one of them writes a checkpoint
+// With --checkpoint-dir, a folder that all replicas share, one of them writes a checkpoint
 // in every so many steps. When all have died, start them again with the same flags: they go on
 // from the newest one that is whole.
 //
-// With -rounds diloco the replicas exchange parameters once in ten steps, and not gradients in
+// With --rounds diloco the replicas exchange parameters once in ten steps, and not gradients in
 // each: package localsgd.
 //
-// With -gpu baby:nccl gradients are averaged on an NVIDIA GPU, by NCCL in a child process:
+// With --gpu baby:nccl gradients are averaged on an NVIDIA GPU, by NCCL in a child process:
 // see package gpu.
 //
 // With a lighthouse on another host it listens on the address from which it reaches
-// that, and must be guarded, or told -open; on the lighthouse's own host, name the
+// that, and must be guarded, or told --open; on the lighthouse's own host, name the
 // lighthouse by the address that the others use, too.
 package main
 
@@ -61,7 +63,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "trainer:", err)
 		os.Exit(1)
 	}
-	baby.Init()                        // the child of -gpu baby:nccl does not come back from here
+	baby.Init()                        // the child of --gpu baby:nccl does not come back from here
 	signals := make(chan os.Signal, 2) // as many as mean something
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	os.Exit(run(signals, os.Args[1:], os.Stdout, os.Stderr))
@@ -75,6 +77,9 @@ func run(signals <-chan os.Signal, args []string, stdout, stderr io.Writer) int 
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "trainer: %s\n", printable.Text(err.Error()))
+		if _, usage := errors.AsType[usageError](err); usage {
+			return statusUsage
+		}
 		return 1
 	}
 	return 0
@@ -107,6 +112,7 @@ func train(signals <-chan os.Signal, o options, tell *teller, stderr io.Writer) 
 		GroupWorldSize: 1,
 		Lighthouse:     o.lighthouse,
 		StepTimeout:    o.stepTimeout,
+		TotalSteps:     o.totalSteps(),
 		OnEvent:        tell.event,
 		OnKill:         func(reason string) { die(stderr, reason) },
 		Log:            log,

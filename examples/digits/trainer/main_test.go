@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -46,35 +47,67 @@ func start(t *testing.T, args ...string) *testkit.Program {
 func TestBadFlags(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ flags, want string }{
-		{"-index=2", "-index = 2, want 0 to 1 with -replicas 2"},
-		{"-index=-1", "-index = -1, want 0 to 1"},
-		{"-replicas=0", "-replicas = 0, want 1 or more"},
-		{"-steps=0", "-steps = 0, want 1 or more"},
-		{"-steps=many", `invalid value "many" for flag -steps`},
-		{"-hook=zip", `-hook = "zip", want one of none, fp16, bf16, powersgd`},
-		{"-step-time=-1s", "-step-time = -1s, want 0 or more"},
-		{"-step-timeout=0", "-step-timeout = 0s, want more than 0"},
-		{"-checkpoint-every=0", "-checkpoint-every = 0, want 1 or more"},
+		{"-index=2", "--index = 2, want 0 to 1 with --replicas 2"},
+		{"-index=-1", "--index = -1, want 0 to 1"},
+		{"-replicas=0", "--replicas = 0, want 1 or more"},
+		{"-steps=0", "--steps = 0, want 1 or more"},
+		{"-steps=many", `--steps = "many", want a whole number`},
+		{"-hook=zip", `--hook = "zip", want one of none, fp16, bf16, powersgd`},
+		{"-step-time=-1s", "--step-time = -1s, want 0 or more"},
+		{"-step-timeout=0", "--step-timeout = 0s, want more than 0"},
+		{"-checkpoint-every=0", "--checkpoint-every = 0, want 1 or more"},
 		{"-checkpoint-dir=/dev/null/x", "not a directory"},
-		{"-gpu=tpu", `-gpu = "tpu", want nothing, or one of nccl baby:nccl`},
-		{"-gpu-index=-1", "-gpu-index = -1, want 0 or more"},
+		{"-gpu=tpu", `--gpu = "tpu", want nothing, or one of nccl baby:nccl`},
+		{"-gpu-index=-1", "--gpu-index = -1, want 0 or more"},
 		{"-rounds=often", `By = "often", want one of localsgd, diloco, streaming`},
-		{"-linger=-1s", "-linger = -1s, want 0 or more"},
+		{"-linger=-1s", "--linger = -1s, want 0 or more"},
 		{"-lighthouse=here", `Lighthouse = "here", want host:port`},
 		{"-lighthouse=", `Lighthouse = [""], want the address of at least one lighthouse server, host:port`},
 		{"-lighthouse=,", `Lighthouse = [","], want the address of at least one lighthouse server, host:port`},
-		{"-nonsense", "flag provided but not defined: -nonsense"},
+		{"-nonsense", "unknown flag --nonsense of trainer; trainer --help lists them"},
+		{"-stps=3", "unknown flag --stps of trainer, did you mean --steps?"},
+		{"--step-tiem=3s", "unknown flag --step-tiem of trainer, did you mean --step-time?"},
+		{"--linger=5", `--linger = "5", want a time with its unit, as 500ms or 10s`},
+		{"--steps", "--steps has no value, want a whole number"},
+		{"--tls-data=perhaps", `--tls-data = "perhaps", want true or false`},
 		{"extra", `unexpected argument "extra"`},
 	} {
 		var stdout, stderr bytes.Buffer
 		status := run(nil, []string{c.flags}, &stdout, &stderr)
-		if text := stderr.String(); status != 1 || stdout.Len() > 0 || strings.Count(text, "\n") != 1 || !strings.Contains(text, c.want) {
+		wanted := statusUsage
+		if strings.HasPrefix(c.flags, "-lighthouse") || strings.HasPrefix(c.flags, "-checkpoint-dir") {
+			wanted = 1 // the manager, and the folder, refuse them
+		}
+		if text := stderr.String(); status != wanted || stdout.Len() > 0 || strings.Count(text, "\n") != 1 || !strings.Contains(text, c.want) {
 			t.Errorf("trainer %s: status %d, %q %q, want one line with %q", c.flags, status, &stdout, text, c.want)
 		}
 	}
-	var help, stderr bytes.Buffer
-	if status := run(nil, []string{"-help"}, &help, &stderr); status != 0 || !strings.Contains(help.String(), "-linger") || stderr.Len() > 0 {
-		t.Errorf("-help: status %d, %q %q", status, &help, &stderr)
+	for _, flag := range []string{"-help", "--help", "-h"} {
+		var help, stderr bytes.Buffer
+		if status := run(nil, []string{flag}, &help, &stderr); status != 0 || !strings.Contains(help.String(), "--linger") || stderr.Len() > 0 {
+			t.Errorf("%s: status %d, %q %q", flag, status, &help, &stderr)
+		}
+	}
+}
+
+// One dash and two mean the same, with a value behind = or after a space.
+func TestDashes(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"-steps", "7", "-step-time=1s", "-verbose", "-tls-data=false"},
+		{"--steps=7", "--step-time", "1s", "--verbose", "--tls-data=false"},
+		{"--steps=7", "-step-time", "1s", "-verbose=true", "-tls-data=0"},
+	} {
+		o, err := parse(args, io.Discard)
+		if err != nil || o.digits.Steps != 7 || o.digits.StepTime != time.Second || !o.verbose || o.tlsData == nil || *o.tlsData {
+			t.Errorf("%q: %+v, %v", args, o, err)
+		}
+	}
+	if _, err := parse([]string{"-index", "-1"}, io.Discard); err == nil || !strings.Contains(err.Error(), "--index = -1") {
+		t.Errorf("a value below 0 is read as %v", err)
+	}
+	if _, err := parse([]string{"--", "-steps"}, io.Discard); err == nil || !strings.Contains(err.Error(), `"-steps"`) {
+		t.Errorf("what follows -- is read as %v", err)
 	}
 }
 
@@ -89,7 +122,7 @@ func TestShardOfTheEnvironment(t *testing.T) {
 		{"2", "3", "-index=1", 1, 2, ""},
 		{"a", "", "", 0, 2, ""}, // a name
 		{"a", "3", "", 0, 0, `REPLICA_GROUP_ID = "a", want a whole number`},
-		{"3", "3", "", 0, 0, "-index = 3, want 0 to 2"},
+		{"3", "3", "", 0, 0, "--index = 3, want 0 to 2"},
 	} {
 		t.Setenv("REPLICA_GROUP_ID", c.id)
 		t.Setenv("NUM_REPLICA_GROUPS", c.groups)

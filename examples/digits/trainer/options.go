@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/skerry-ft/skerry/examples/digits"
 )
@@ -40,14 +41,14 @@ type options struct {
 func parse(args []string, stdout io.Writer) (options, error) {
 	var o options
 	c := &o.digits
-	f := flag.NewFlagSet("trainer", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // it would print errors with the whole help
+	f := pflag.NewFlagSet("trainer", pflag.ContinueOnError)
+	f.Usage = func() {} // errors are one line
 	f.Func("lighthouse", "addresses of lighthouse servers, host:port, a,b,c; one that answers is enough; unless set, SKERRY_LIGHTHOUSE's, or "+defaultLighthouse, func(text string) error {
 		o.lighthouse = []string{text}
 		return nil
 	})
 	f.StringVar(&o.listen, "listen", "", "address for peers, host:port; empty: that from which the lighthouse is reached, or SKERRY_LISTEN")
-	f.StringVar(&o.advertise, "advertise", "", "host that peers dial; empty: that of -listen, or SKERRY_ADVERTISE")
+	f.StringVar(&o.advertise, "advertise", "", "host that peers dial; empty: that of --listen, or SKERRY_ADVERTISE")
 	f.BoolVar(&o.open, "open", false, "serve whoever comes, where other hosts reach this one and nothing guards it; or SKERRY_OPEN=1")
 	f.BoolFunc("tls-data", "encrypt the data plane and the store where there are certificates (default true); or SKERRY_TLS_DATA", func(text string) error {
 		on, err := strconv.ParseBool(text)
@@ -67,45 +68,56 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	f.StringVar(&o.gpu.how, "gpu", "", "average gradients on a GPU: by nccl in this process, or by baby:nccl in a child; empty: on the CPU")
 	f.IntVar(&o.gpu.index, "gpu-index", 0, "which GPU, among those of CUDA_VISIBLE_DEVICES")
 	f.StringVar(&o.rounds.by, "rounds", "", "exchange parameters in rounds instead of gradients in each step: "+strings.Join(digits.RoundWays(), ", ")+"; empty: gradients")
-	f.IntVar(&o.rounds.every, "rounds-every", digits.RoundSteps, "steps between two exchanges of a parameter, with -rounds")
-	f.StringVar(&o.rounds.quantize, "rounds-quantize", "", "send eight bits per element, with -rounds: "+strings.Join(quantizeWays(), ", ")+"; empty: float32")
+	f.IntVar(&o.rounds.every, "rounds-every", digits.RoundSteps, "steps between two exchanges of a parameter, with --rounds")
+	f.StringVar(&o.rounds.quantize, "rounds-quantize", "", "send eight bits per element, with --rounds: "+strings.Join(quantizeWays(), ", ")+"; empty: float32")
 	f.BoolVar(&o.verbose, "verbose", false, "log to standard error what happens to quorums, heals and peers")
 	f.BoolVar(&o.debug, "debug", false, "log each step and message too")
-	err := f.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
+	err := f.Parse(dashed(args))
+	if errors.Is(err, pflag.ErrHelp) {
 		o.help = true
-		f.SetOutput(stdout)
-		f.Usage()
-		return o, nil
+		_, err = fmt.Fprintf(stdout, "Usage of trainer:\n%s", f.FlagUsages())
+		return o, err
 	}
-	if err == nil && f.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q, want flags only", f.Arg(0))
+	switch {
+	case err != nil:
+		return o, usageError{flagError(f, err)}
+	case f.NArg() > 0:
+		return o, usageError{fmt.Errorf("unexpected argument %q, want flags only", f.Arg(0))}
 	}
-	if err == nil {
-		err = o.shardFromEnv(f)
-	}
-	if err == nil {
+	if err = o.shardFromEnv(f); err == nil {
 		err = o.validate()
+	}
+	if err != nil {
+		err = usageError{err}
 	}
 	return o, err
 }
 
 // shardFromEnv takes the shard from the variables of a launcher (skerry run), if neither flag
 // names one. A REPLICA_GROUP_ID alone is a name, and need not be a number.
-func (o *options) shardFromEnv(f *flag.FlagSet) error {
+func (o *options) shardFromEnv(f *pflag.FlagSet) error {
 	named := false
-	f.Visit(func(f *flag.Flag) { named = named || f.Name == "index" || f.Name == "replicas" })
+	f.Visit(func(f *pflag.Flag) { named = named || f.Name == "index" || f.Name == "replicas" })
 	if named || os.Getenv("NUM_REPLICA_GROUPS") == "" {
 		return nil
 	}
 	for name, to := range map[string]*int{"REPLICA_GROUP_ID": &o.digits.Shard.Index, "NUM_REPLICA_GROUPS": &o.digits.Shard.Count} {
 		n, err := strconv.Atoi(os.Getenv(name))
 		if err != nil {
-			return fmt.Errorf("%s = %q, want a whole number, or -index and -replicas", name, os.Getenv(name))
+			return fmt.Errorf("%s = %q, want a whole number, or --index and --replicas", name, os.Getenv(name))
 		}
 		*to = n
 	}
 	return nil
+}
+
+// totalSteps is how many steps the manager counts in the whole run. 0: that is not known, for
+// with rounds a step of its is an exchange.
+func (o options) totalSteps() int64 {
+	if o.rounds.by != "" {
+		return 0
+	}
+	return o.digits.Steps
 }
 
 // validate names the first flag that is wrong, and its bound.
@@ -113,29 +125,29 @@ func (o options) validate() error {
 	shard := o.digits.Shard
 	switch {
 	case shard.Count < 1:
-		return fmt.Errorf("-replicas = %d, want 1 or more", shard.Count)
+		return fmt.Errorf("--replicas = %d, want 1 or more", shard.Count)
 	case shard.Index < 0 || shard.Index >= shard.Count:
-		return fmt.Errorf("-index = %d, want 0 to %d with -replicas %d", shard.Index, shard.Count-1, shard.Count)
+		return fmt.Errorf("--index = %d, want 0 to %d with --replicas %d", shard.Index, shard.Count-1, shard.Count)
 	case o.digits.Steps < 1:
-		return fmt.Errorf("-steps = %d, want 1 or more", o.digits.Steps)
+		return fmt.Errorf("--steps = %d, want 1 or more", o.digits.Steps)
 	case !slices.Contains(digits.Hooks(), o.digits.Hook):
-		return fmt.Errorf("-hook = %q, want one of %s", o.digits.Hook, strings.Join(digits.Hooks(), ", "))
+		return fmt.Errorf("--hook = %q, want one of %s", o.digits.Hook, strings.Join(digits.Hooks(), ", "))
 	case o.digits.StepTime < 0:
-		return fmt.Errorf("-step-time = %v, want 0 or more", o.digits.StepTime)
+		return fmt.Errorf("--step-time = %v, want 0 or more", o.digits.StepTime)
 	case o.stepTimeout <= 0:
-		return fmt.Errorf("-step-timeout = %v, want more than 0", o.stepTimeout)
+		return fmt.Errorf("--step-timeout = %v, want more than 0", o.stepTimeout)
 	case o.keep.every < 1:
-		return fmt.Errorf("-checkpoint-every = %d, want 1 or more", o.keep.every)
+		return fmt.Errorf("--checkpoint-every = %d, want 1 or more", o.keep.every)
 	case o.rounds.by != "":
 		return o.rounds.validate(o)
 	case !slices.Contains(gpuWays(), o.gpu.how):
-		return fmt.Errorf("-gpu = %q, want nothing, or one of%s", o.gpu.how, strings.Join(gpuWays(), " "))
+		return fmt.Errorf("--gpu = %q, want nothing, or one of%s", o.gpu.how, strings.Join(gpuWays(), " "))
 	case o.gpu.index < 0:
-		return fmt.Errorf("-gpu-index = %d, want 0 or more", o.gpu.index)
+		return fmt.Errorf("--gpu-index = %d, want 0 or more", o.gpu.index)
 	case o.gpu.how != "" && o.digits.Hook != digits.HookNone:
-		return fmt.Errorf("-hook = %q with -gpu, want %s: hooks want gradients in host memory", o.digits.Hook, digits.HookNone)
+		return fmt.Errorf("--hook = %q with --gpu, want %s: hooks want gradients in host memory", o.digits.Hook, digits.HookNone)
 	case o.linger < 0:
-		return fmt.Errorf("-linger = %v, want 0 or more", o.linger)
+		return fmt.Errorf("--linger = %v, want 0 or more", o.linger)
 	}
 	return nil
 }

@@ -39,12 +39,12 @@ func (r roundOptions) validate(o options) error {
 	_, known := formats[r.quantize]
 	switch {
 	case r.quantize != "" && !known:
-		return fmt.Errorf("-rounds-quantize = %q, want nothing, or one of %s", r.quantize, strings.Join(quantizeWays(), ", "))
+		return fmt.Errorf("--rounds-quantize = %q, want nothing, or one of %s", r.quantize, strings.Join(quantizeWays(), ", "))
 	case o.gpu.how != "" || o.keep.dir != "":
-		return fmt.Errorf("-rounds = %q with -gpu or -checkpoint-dir, which are of training by gradients", r.by)
+		return fmt.Errorf("--rounds = %q with --gpu or --checkpoint-dir, which are of training by gradients", r.by)
 	}
 	if err := r.config(o.digits).Validate(); err != nil {
-		return fmt.Errorf("-rounds: %w", err)
+		return fmt.Errorf("--rounds: %w", err)
 	}
 	return nil
 }

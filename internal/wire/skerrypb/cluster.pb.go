@@ -759,7 +759,8 @@ func (*RemoveResponse) Descriptor() ([]byte, []int) {
 
 type TransferLeaderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	To            string                 `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"` // raft id or RPC address; "": whoever is furthest
+	To            string                 `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`         // raft id or RPC address; "": whoever is furthest
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"` // stands in the events of the jobs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -797,6 +798,13 @@ func (*TransferLeaderRequest) Descriptor() ([]byte, []int) {
 func (x *TransferLeaderRequest) GetTo() string {
 	if x != nil {
 		return x.To
+	}
+	return ""
+}
+
+func (x *TransferLeaderRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -915,9 +923,10 @@ const file_cluster_proto_rawDesc = "" +
 	"\rRemoveRequest\x12\x17\n" +
 	"\araft_id\x18\x01 \x01(\tR\x06raftId\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"\x10\n" +
-	"\x0eRemoveResponse\"'\n" +
+	"\x0eRemoveResponse\"?\n" +
 	"\x15TransferLeaderRequest\x12\x0e\n" +
-	"\x02to\x18\x01 \x01(\tR\x02to\"0\n" +
+	"\x02to\x18\x01 \x01(\tR\x02to\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"0\n" +
 	"\x16TransferLeaderResponse\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader*H\n" +
 	"\bStanding\x12\x10\n" +

@@ -1575,7 +1575,9 @@ type SessionHello struct {
 	Relay bool `protobuf:"varint,9,opt,name=relay,proto3" json:"relay,omitempty"`
 	// The server that the replica has just lost, host:port: a redirect to it is
 	// of no use yet.
-	Avoid         string `protobuf:"bytes,10,opt,name=avoid,proto3" json:"avoid,omitempty"`
+	Avoid string `protobuf:"bytes,10,opt,name=avoid,proto3" json:"avoid,omitempty"`
+	// How many steps the replica's run has, for people; 0: it does not know.
+	TotalSteps    int64 `protobuf:"varint,11,opt,name=total_steps,json=totalSteps,proto3" json:"total_steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1678,6 +1680,13 @@ func (x *SessionHello) GetAvoid() string {
 		return x.Avoid
 	}
 	return ""
+}
+
+func (x *SessionHello) GetTotalSteps() int64 {
+	if x != nil {
+		return x.TotalSteps
+	}
+	return 0
 }
 
 type Beat struct {
@@ -2805,10 +2814,12 @@ func (x *Fallen) GetFact() *Fact {
 }
 
 type Lost struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	QuorumId      int64                  `protobuf:"varint,1,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"`
-	ReplicaId     string                 `protobuf:"bytes,2,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
-	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	QuorumId  int64                  `protobuf:"varint,1,opt,name=quorum_id,json=quorumId,proto3" json:"quorum_id,omitempty"`
+	ReplicaId string                 `protobuf:"bytes,2,opt,name=replica_id,json=replicaId,proto3" json:"replica_id,omitempty"`
+	Why       string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	// The kind of its cause: quorum.CauseKind, whose numbers stay. 0: the lighthouse does not say.
+	Cause         uint32 `protobuf:"varint,4,opt,name=cause,proto3" json:"cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2862,6 +2873,13 @@ func (x *Lost) GetWhy() string {
 		return x.Why
 	}
 	return ""
+}
+
+func (x *Lost) GetCause() uint32 {
+	if x != nil {
+		return x.Cause
+	}
+	return 0
 }
 
 type ChangeWanted struct {
@@ -5856,7 +5874,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\aprimary\x18\x01 \x01(\tR\aprimary\x12#\n" +
 	"\rstore_address\x18\x02 \x01(\tR\fstoreAddress\x12)\n" +
 	"\asources\x18\x03 \x03(\v2\x0f.skerry.v1.PeerR\asources\x12)\n" +
-	"\atargets\x18\x04 \x03(\v2\x0f.skerry.v1.PeerR\atargets\"\xe9\x02\n" +
+	"\atargets\x18\x04 \x03(\v2\x0f.skerry.v1.PeerR\atargets\"\x8a\x03\n" +
 	"\fSessionHello\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1d\n" +
 	"\n" +
@@ -5869,7 +5887,9 @@ const file_skerry_proto_rawDesc = "" +
 	"\vaccusations\x18\b \x03(\v2\x15.skerry.v1.AccusationR\vaccusations\x12\x14\n" +
 	"\x05relay\x18\t \x01(\bR\x05relay\x12\x14\n" +
 	"\x05avoid\x18\n" +
-	" \x01(\tR\x05avoid\"\x82\x03\n" +
+	" \x01(\tR\x05avoid\x12\x1f\n" +
+	"\vtotal_steps\x18\v \x01(\x03R\n" +
+	"totalSteps\"\x82\x03\n" +
 	"\x04Beat\x12/\n" +
 	"\bposition\x18\x01 \x01(\v2\x13.skerry.v1.PositionR\bposition\x12\x1b\n" +
 	"\tquorum_id\x18\x02 \x01(\x03R\bquorumId\x12\x18\n" +
@@ -5954,12 +5974,13 @@ const file_skerry_proto_rawDesc = "" +
 	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x02 \x01(\tR\treplicaId\x12#\n" +
-	"\x04fact\x18\x03 \x01(\v2\x0f.skerry.v1.FactR\x04fact\"T\n" +
+	"\x04fact\x18\x03 \x01(\v2\x0f.skerry.v1.FactR\x04fact\"j\n" +
 	"\x04Lost\x12\x1b\n" +
 	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x02 \x01(\tR\treplicaId\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\"C\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\x12\x14\n" +
+	"\x05cause\x18\x04 \x01(\rR\x05cause\"C\n" +
 	"\fChangeWanted\x12\x1b\n" +
 	"\tquorum_id\x18\x01 \x01(\x03R\bquorumId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"<\n" +

@@ -18,6 +18,7 @@ func Document(o api.Overview, servers api.Servers) api.Document {
 		one := api.JobDocument{JobFacts: j.JobFacts, Replicas: make(map[string]api.Replica)}
 		one.StepTimeMs = int64(digits(float64(j.StepTimeMs), 1))
 		one.StepRate, one.Goodput = digits(j.StepRate, 1), math.Round(j.Goodput*1000)/1000
+		one.EtaMs = int64(digits(float64(j.EtaMs), 1))
 		slack := slackOf(j.Rules)
 		for _, r := range j.Replicas {
 			one.Replicas[r.ReplicaID] = coarse(r, slack)

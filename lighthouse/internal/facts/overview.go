@@ -6,6 +6,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/api"
+	"github.com/skerry-ft/skerry/lighthouse/internal/steprate"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/story"
 )
@@ -20,6 +21,7 @@ func (j Job) Overview() api.Job {
 		LostMs: j.Cost.Lost.Milliseconds(), Goodput: digits(j.Cost.Goodput(j.Now.UnixMilli(), j.down()), 4),
 	}, Replicas: []api.Replica{}}
 	if q := m.Last; q != nil {
+		o.Ordinal = j.Ordinal
 		o.QuorumID, o.Round, o.CreatedMs, o.Formed = q.ID, q.Round, q.CreatedMs, q.Reason
 		o.Members, o.Participants = len(q.Members), len(q.Participants)
 	}
@@ -31,6 +33,9 @@ func (j Job) Overview() api.Job {
 	}
 	for _, r := range m.Replicas {
 		o.MaxStep = max(o.MaxStep, position(r).Step)
+	}
+	if o.StepsTotal = j.StepsTotal; m.State.InUse() {
+		o.EtaMs = steprate.Left(o.MaxStep, j.StepsTotal, j.LongRate).Milliseconds()
 	}
 	slow := story.StragglesAbove(m.Replicas)
 	for _, r := range m.Replicas {

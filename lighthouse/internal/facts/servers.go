@@ -34,3 +34,15 @@ func HistoryToProto(e quorum.HistoryEntry) *skerrypb.HistoryEntry {
 		Settlement:  wire.SettlementToProto(e.Settlement),
 	}
 }
+
+// Info is a job in a line.
+func Info(job string, m quorum.Status, rules *skerrypb.JobRules) *skerrypb.JobInfo {
+	info := &skerrypb.JobInfo{Job: job, Client: m.Client.String(), Stands: m.Stands, Replicas: uint32(len(m.Replicas)), Rules: rules}
+	if m.Last != nil {
+		info.QuorumId, info.Members = m.Last.ID, uint32(len(m.Last.Members))
+	}
+	for _, r := range m.Replicas {
+		info.Step = max(info.Step, position(r).Step)
+	}
+	return info
+}

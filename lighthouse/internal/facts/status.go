@@ -20,6 +20,9 @@ type Job struct {
 	Events       []api.Note            // oldest first
 	LastSeq      int64                 // of the newest event that the feed has
 	Cost         story.Cost            // of the changes in it
+	Ordinal      int64                 // of the last quorum, among the job's; 0: not known
+	StepsTotal   int64                 // of the run; 0: not known
+	LongRate     float64               // steps a second over the last minutes; 0: not known
 	Now          time.Time             // of the rest
 }
 

@@ -11,8 +11,11 @@ import (
 // Event is an entry of a job's story as the API has it.
 func Event(job string, t story.Told) api.Event {
 	e := api.Event{
-		Job: job, Seq: t.Seq, AtMs: t.AtMs, Kind: string(t.Kind), Replica: string(t.Replica), QuorumID: t.QuorumID, Round: t.Round,
+		Job: job, Seq: t.Seq, AtMs: t.AtMs, Kind: string(t.Kind), Replica: string(t.Replica), QuorumID: t.QuorumID, Round: t.Round, Ordinal: t.Ordinal,
 		By: t.By, From: t.From, Reason: t.Reason, Text: story.Sentence(t),
+	}
+	if what := story.What(t); what != e.Text {
+		e.What = what
 	}
 	if t.Cause != nil {
 		e.Cause = causeOf(*t.Cause)

@@ -47,14 +47,21 @@ func (f *Feed) Ask(job string, atMs int64, kind story.Kind, id quorum.ReplicaID,
 	})
 }
 
+// Transfer tells that another server is to lead, or in what that ended.
+func (f *Feed) Transfer(job string, atMs int64, text string, o web.Order) {
+	f.tell(job, func(s *story.Story) {
+		s.Ask(atMs, story.Asked{Kind: story.Transfer, By: o.By, From: o.From, Reason: o.Reason, Text: text})
+	})
+}
+
 // Unask takes back what was asked for and did not happen.
 func (f *Feed) Unask(job string, id quorum.ReplicaID) {
 	f.tell(job, func(s *story.Story) { s.Unask(id) })
 }
 
-// Note keeps what the rules told, at that time in Unix milliseconds. round is the last quorum's.
-func (f *Feed) Note(job string, atMs, round int64, e quorum.Event) {
-	f.tell(job, func(s *story.Story) { s.Happened(atMs, round, e) })
+// Note keeps what the rules told, at that time in Unix milliseconds.
+func (f *Feed) Note(job string, atMs int64, last story.Last, e quorum.Event) {
+	f.tell(job, func(s *story.Story) { s.Happened(atMs, last, e) })
 }
 
 // tell changes a job's story.

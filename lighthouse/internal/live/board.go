@@ -17,6 +17,7 @@ type board struct {
 	cancel   context.CancelFunc
 	watchers int              // guarded by the hub
 	told     map[string]int64 // the newest seq that was told, by job; owned by run
+	paced    time.Time        // when times of steps were last told; owned by run
 
 	mu struct {
 		sync.Mutex
@@ -127,8 +128,14 @@ func (b *board) cutLocked(v *Viewer) {
 
 // show makes doc the state, and tells what differs.
 func (b *board) show(doc api.Document) {
+	now := time.Now()
+	due := !now.Before(b.paced.Add(paceEvery))
+	if due {
+		b.paced = now
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	doc = steady(b.mu.doc, doc, due)
 	p := patch(b.mu.doc, doc)
 	if len(p) == 0 {
 		b.mu.doc.NowMs, b.mu.whole = doc.NowMs, nil // for who comes now

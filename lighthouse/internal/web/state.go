@@ -46,6 +46,7 @@ func timeless(o api.Overview) api.Overview {
 			replicas[k] = r
 		}
 		j.Replicas, j.Goodput = replicas, 0
+		j.EtaMs = 0
 		jobs[i] = j
 	}
 	o.Jobs = jobs

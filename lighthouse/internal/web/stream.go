@@ -18,6 +18,14 @@ const (
 	// writePatience is how long a reader of a stream may take for one piece.
 	writePatience = 10 * time.Second
 
+	// pieceBytes is one piece: a large state takes its time on a slow line.
+	pieceBytes = 16 << 10
+
+	// unreadBytes bounds what the system keeps for a reader (Linux: twice as much), and
+	// unreadPatience for how long it keeps that where nothing is taken.
+	unreadBytes    = 64 << 10
+	unreadPatience = 30 * time.Second
+
 	// pingEvery is how often a stream says something, so that what is in between keeps it.
 	pingEvery = 15 * time.Second
 
@@ -58,6 +66,7 @@ func (s *Server) enterStream(w http.ResponseWriter, r *http.Request) (perhost.Pl
 	}
 	// As in unhurried: a stream lasts.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	boundUnread(r)
 	return place, nil
 }
 
@@ -67,10 +76,15 @@ type patient struct {
 	control *http.ResponseController
 }
 
-// Write ends with an error when the reader has not taken all in writePatience.
-func (p patient) Write(b []byte) (int, error) {
-	p.wind()
-	return p.ResponseWriter.Write(b)
+// Write ends with an error when the reader has not taken a piece in writePatience.
+func (p patient) Write(b []byte) (n int, err error) {
+	for err == nil && n < len(b) {
+		p.wind()
+		var took int
+		took, err = p.ResponseWriter.Write(b[n:min(n+pieceBytes, len(b))])
+		n += took
+	}
+	return n, err
 }
 
 // Unwrap is for http.ResponseController.

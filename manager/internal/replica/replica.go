@@ -29,6 +29,7 @@ type Config struct {
 	ID                quorum.ReplicaID
 	Job               string
 	GroupWorldSize    int
+	TotalSteps        int64    // of the run; 0: not known
 	EveryStep         bool     // an ask waits for its answer
 	Lighthouse        []string // addresses, see session.Addresses
 	Listen, Advertise string   // as in manager.Config
@@ -107,7 +108,8 @@ func (r *Replica) newSession() *session.Session {
 	return session.New(session.Config{
 		Hello: wire.Hello{
 			Job: r.cfg.Job, Address: r.address, StoreAddress: r.StoreAddress(), GroupWorldSize: r.cfg.GroupWorldSize,
-			Hello: quorum.Hello{ReplicaID: r.cfg.ID, Client: quorum.KindSkerry},
+			TotalSteps: r.cfg.TotalSteps,
+			Hello:      quorum.Hello{ReplicaID: r.cfg.ID, Client: quorum.KindSkerry},
 		},
 		Addresses: r.cfg.Lighthouse, DialTimeout: r.cfg.Timeouts.Dial, CallTimeout: r.cfg.Timeouts.Call, Log: r.cfg.Log,
 		Dial: r.dialLighthouse,

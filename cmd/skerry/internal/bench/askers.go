@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/usage"
 	"github.com/skerry-ft/skerry/internal/wire"
 	pb "github.com/skerry-ft/skerry/internal/wire/torchftpb"
 )
@@ -180,7 +181,7 @@ func (a *askers) Sample(ctx context.Context, p Params) (float64, error) {
 		failures = 1 // a failed commit asks for a new quorum id
 	}
 	var took time.Duration
-	used, err := cpuDuring(a.pid, func() error {
+	used, err := usage.During(a.pid, func() error {
 		began := time.Now()
 		err := a.ask(ctx, failures)
 		took = time.Since(began)

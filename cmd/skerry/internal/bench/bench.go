@@ -95,6 +95,7 @@ func All() []Bench {
 		{"quorum", "round trip of a quorum that stands, and of one that changes, over RPC", runQuorum},
 		{"failover", "SIGKILL of the leader of three lighthouse servers to everybody's next quorum", runFailover},
 		{"scale", "one lighthouse with 10,000 sessions; 1,000 replicas through torchft's API", runScale},
+		{"viewers", "one lighthouse with 1,000 replicas of ten jobs that train, without and with 100 viewers of its page", runViewers},
 		{"heal", "a joiner's heal of 1 GiB: the members' longest time between two commits", runHeal},
 		{"tls", "what encryption adds: an all-reduce between hosts, new edges, a fetch of a state, calls on a store; beside the same in the clear", runTLS},
 		{"parity", "what comparing states at rest adds to a step of 256 MiB", runParity},

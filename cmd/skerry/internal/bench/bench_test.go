@@ -6,12 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"os"
 	"strings"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // scripted gives the samples it was made with.
@@ -111,29 +107,4 @@ func TestBadOptionsNameValueAndBound(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `no bench is called "nope"; there are: allreduce`) {
 		t.Errorf("got %v", err)
 	}
-}
-
-// What /proc and the clocks of the kernel say of a process is taken from this one, whose
-// time the system tells otherwise, too.
-func TestTimeAndMemoryOfAProcess(t *testing.T) {
-	before := selfCPU(t)
-	cpu, err := cpuOf(os.Getpid())
-	if after := selfCPU(t); err != nil || cpu < before || cpu > after {
-		t.Errorf("got %v, %v, want %v to %v", cpu, err, before, after)
-	}
-	if mib, err := peakMemory(os.Getpid()); err != nil || mib < 1 || mib > 1<<20 {
-		t.Errorf("got %v MiB, %v", mib, err)
-	}
-	if _, err := cpuOf(1 << 22); err == nil { // above the highest id of a process
-		t.Error("a process that is not there has used time")
-	}
-}
-
-func selfCPU(t *testing.T) time.Duration {
-	t.Helper()
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &now); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(now.Nano())
 }

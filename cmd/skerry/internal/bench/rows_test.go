@@ -1,11 +1,14 @@
 package bench
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/viewers"
 	"github.com/skerry-ft/skerry/pg/tcp"
 )
 
@@ -156,6 +159,35 @@ func TestScaleMeasuresTheServersProcess(t *testing.T) {
 	}
 	if rows[0].Median <= 0 || rows[4].Median <= 0 || rows[2].Median <= 0 {
 		t.Errorf("rows %+v", rows)
+	}
+}
+
+func TestViewersMeasureTheServersProcess(t *testing.T) {
+	t.Parallel()
+	r := viewers.Run{
+		Replicas: 20, Jobs: 2, Events: 3, Viewers: 4, Slow: 1, Rounds: 1,
+		Period: 2 * time.Second, Between: 300 * time.Millisecond,
+	}
+	rows := make(map[string]Row)
+	err := viewersRows(t.Context(), r, func(more ...Row) {
+		for _, one := range more {
+			rows[fmt.Sprint(one.Bench, one.Params["viewers"])] = one
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"viewers-cpu0", "viewers-memory0", "viewers-beats0", "viewers-steps0", "viewers-answer0", "viewers-death0",
+		"viewers-cpu4", "viewers-memory4", "viewers-beats4", "viewers-steps4", "viewers-answer4", "viewers-death4",
+		"viewers-arrival-cpu4", "viewers-hourly4", "viewers-patches4",
+	} {
+		if one := rows[want]; one.Samples < 1 || one.Median <= 0 {
+			t.Errorf("%s: row %+v, want one with samples", want, one)
+		}
+	}
+	if one := rows["viewers-cost4"]; one.Samples != 1 {
+		t.Errorf("row %+v", one)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/crowd"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/usage"
 	"github.com/skerry-ft/skerry/internal/backoff"
 )
 
@@ -82,7 +83,7 @@ func scaleRows(ctx context.Context, n, rounds int, emit emitFunc) (err error) {
 	var took, cpu []float64
 	for range rounds {
 		var d time.Duration
-		used, err := cpuDuring(pid, func() (err error) {
+		used, err := usage.During(pid, func() (err error) {
 			d, err = replicas.JoinAll(ctx)
 			return err
 		})
@@ -104,7 +105,7 @@ func beatRows(ctx context.Context, replicas *crowd.Crowd, pid, samples int, p Pa
 	var cores, rate []float64
 	for range samples {
 		sent, began := replicas.Beats(), time.Now()
-		used, err := cpuDuring(pid, func() error { return backoff.Sleep(ctx, time.Second) })
+		used, err := usage.During(pid, func() error { return backoff.Sleep(ctx, time.Second) })
 		if err != nil {
 			return err
 		}
@@ -112,7 +113,7 @@ func beatRows(ctx context.Context, replicas *crowd.Crowd, pid, samples int, p Pa
 		cores = append(cores, used.Seconds()/wall)
 		rate = append(rate, float64(replicas.Beats()-sent)/wall)
 	}
-	most, err := peakMemory(pid)
+	most, err := usage.Peak(pid)
 	if err != nil {
 		return err
 	}

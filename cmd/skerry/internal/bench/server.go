@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"golang.org/x/sys/unix"
 
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/worker"
 	"github.com/skerry-ft/skerry/internal/backoff"
@@ -213,41 +212,6 @@ func (s *servers) Close() error {
 		err = errors.Join(err, s.lease.Close())
 	}
 	return err
-}
-
-// cpuOf is the time that a process has used, its user and system time.
-//
-// Source: clock_getcpuclockid(3), and MAKE_PROCESS_CPUCLOCK of Linux.
-func cpuOf(pid int) (time.Duration, error) {
-	const sched = 2 // the clock of both times
-	var t unix.Timespec
-	err := unix.ClockGettime(int32(^pid<<3|sched), &t)
-	return time.Duration(t.Nano()), err
-}
-
-// cpuDuring is the time that a process has used while f ran.
-func cpuDuring(pid int, f func() error) (time.Duration, error) {
-	before, err := cpuOf(pid)
-	if err != nil {
-		return 0, err
-	}
-	if err := f(); err != nil {
-		return 0, err
-	}
-	after, err := cpuOf(pid)
-	return after - before, err
-}
-
-// peakMemory is the most that a process had in memory so far, in MiB.
-func peakMemory(pid int) (float64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(status), "\nVmHWM:")
-	var kib float64
-	_, err = fmt.Sscan(rest, &kib)
-	return kib / 1024, err
 }
 
 // moreFiles raises this process's limit of open files to what it may be: each

@@ -3,10 +3,10 @@
 package changes
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -60,9 +60,9 @@ func merged(early *api.Cost, late api.Cost) *api.Cost {
 // Write writes a table of changes, and what all of them cost.
 func Write(w io.Writer, changes []api.Event, jobs, wide bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	head := "TIME\tMEMBERS\tKNOWN\tFORMED\tRESUMED\tLOST\tWHAT"
+	head := "TIME\tQUORUM\tMEMBERS\tKNOWN\tFORMED\tRESUMED\tLOST\tWHAT"
 	if jobs {
-		head = "TIME\tJOB\tMEMBERS\tKNOWN\tFORMED\tRESUMED\tLOST\tWHAT"
+		head = "TIME\tJOB\tQUORUM\tMEMBERS\tKNOWN\tFORMED\tRESUMED\tLOST\tWHAT"
 	}
 	fmt.Fprintln(t, head)
 	for _, e := range changes {
@@ -74,7 +74,7 @@ func Write(w io.Writer, changes []api.Event, jobs, wide bool) error {
 		if jobs {
 			fmt.Fprintf(t, "%s\t", printable.Line(e.Job))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", members(e), watch.Took(cost.KnownMs), watch.Took(cost.ReformedMs), watch.Took(cost.ResumedMs),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", called(e, wide), members(e), watch.Took(cost.KnownMs), watch.Took(cost.ReformedMs), watch.Took(cost.ResumedMs),
 			watch.Took(cost.LostMs), what(e, wide))
 	}
 	if err := t.Flush(); err != nil {
@@ -92,20 +92,18 @@ func members(e api.Event) string {
 	return fmt.Sprintf("%d→%d", e.Before, e.Members)
 }
 
-// what is a change without what it cost, which has columns of its own, and what became of
-// the step that was under way.
+// what is a change without what it cost, which has columns of its own. A lighthouse of an older
+// version tells the whole sentence alone.
 func what(e api.Event, wide bool) string {
-	text, _, _ := strings.Cut(watch.Told(e, wide), " · ")
-	if e.Cost == nil || e.Cost.Step == 0 {
-		return text
+	return watch.Called(cmp.Or(e.What, e.Text), wide)
+}
+
+// called is a quorum as it is called: by its number among the job's, where that is known.
+func called(e api.Event, wide bool) string {
+	if e.Ordinal > 0 && !wide {
+		return fmt.Sprintf("#%d", e.Ordinal)
 	}
-	switch e.Cost.Outcome {
-	case "discard":
-		text += fmt.Sprintf(" · step %d done anew", e.Cost.Step)
-	case "forward":
-		text += fmt.Sprintf(" · step %d counts", e.Cost.Step)
-	}
-	return text
+	return fmt.Sprint(e.QuorumID)
 }
 
 // summary is what all changes cost.

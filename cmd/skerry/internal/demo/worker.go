@@ -175,6 +175,7 @@ func train(ctx context.Context, a part) error {
 		Lighthouse:  a.Lighthouses,
 		MinReplicas: a.Demo.MinReplicas,
 		ParityEvery: a.Demo.ParityEvery,
+		TotalSteps:  a.Demo.Steps,
 		StepTimeout: stepTimeout,
 		HealTimeout: demoHealTimeout,
 		Backend:     backend,

@@ -92,7 +92,7 @@ func span(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond 
 // last, and its replicas, those first with which something is wrong.
 func (s *seen) job(j api.Job, now time.Time, wide bool) []line {
 	state, how := jobState(j)
-	facts := fmt.Sprintf("  step %d", j.MaxStep)
+	facts := "  " + Step(j)
 	if rate, ok := s.rate(j.Job); ok && j.StepRate == 0 {
 		facts += fmt.Sprintf(" · %.1f steps/s", rate)
 	} else if j.StepRate > 0 {
@@ -100,6 +100,9 @@ func (s *seen) job(j api.Job, now time.Time, wide bool) []line {
 	}
 	if j.Goodput > 0 {
 		facts += fmt.Sprintf(" · goodput %.1f %%", 100*j.Goodput)
+	}
+	if left := Left(j); left != "" {
+		facts += " · " + left
 	}
 	if j.QuorumID != 0 {
 		facts += fmt.Sprintf(" · %d of %s take part", j.Participants, cli.Plural(j.Members, "member"))

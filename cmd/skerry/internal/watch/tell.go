@@ -46,7 +46,7 @@ func (t *teller) tell(now time.Time, st api.Overview, err error) error {
 	for _, j := range st.Jobs {
 		jobs[j.Job] = t.jobLine(j)
 		if jobs[j.Job] != t.jobs[j.Job] {
-			if _, err := fmt.Fprintf(t.w, "%s job %s: step %d, %s\n", at, printable.Line(j.Job), j.MaxStep, jobs[j.Job]); err != nil {
+			if _, err := fmt.Fprintf(t.w, "%s job %s: %s, %s\n", at, printable.Line(j.Job), Step(j), jobs[j.Job]); err != nil {
 				return err
 			}
 		}

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func job(name string, stands bool) api.Job {
 	j := api.Job{JobFacts: api.JobFacts{
 		Job: name, State: "training", QuorumID: 1795, Ordinal: 59, Round: 1, Stands: stands, MaxStep: 661, Members: 3, Participants: 3, Reason: "all joined",
-		Goodput: 0.9754, LastSeq: 3,
+		Goodput: 0.9754, LastSeq: 3, StepsTotal: 60_000, EtaMs: 4_400_000,
 	}}
 	if !stands {
 		j.State, j.FellBy = "reforming", "replica-0:00000000-0000-0000-0000-000000000000 died"
@@ -158,13 +158,13 @@ func TestPipe(t *testing.T) {
 			got = append(got, strings.TrimSpace(l[len("15:04:05.000 "):]))
 		}
 		want := []string{
-			"job digits: step 661, training, quorum #59 round 1 stands, 3 of 3 members take part",
+			"job digits: step 661 of 60000, training, quorum #59 round 1 stands, 3 of 3 members take part",
 			"job digits: replica-10:00000000 live",
 			"job digits: replica-2:00000000 suspect: one witness",
 			"job digits: replica-1:00000000 live",
 			"job digits: replica-0:00000000 lost: stream broke",
 			"no answer", "the lighthouse answers",
-			"job digits: step 661, reforming, quorum #59 fell: replica-0 died",
+			"job digits: step 661 of 60000, reforming, quorum #59 fell: replica-0 died",
 			"job digits: replica-10:00000000 lost: stream broke",
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {

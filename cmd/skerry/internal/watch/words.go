@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/internal/printable"
@@ -31,6 +32,31 @@ func Quorum(j api.Job, wide bool) string {
 		return fmt.Sprintf("#%d", j.Ordinal)
 	}
 	return fmt.Sprint(j.QuorumID)
+}
+
+// Step is how far a job is, and of how many steps, where that is known.
+func Step(j api.Job) string {
+	if j.StepsTotal > 0 {
+		return fmt.Sprintf("step %d of %d", j.MaxStep, j.StepsTotal)
+	}
+	return fmt.Sprintf("step %d", j.MaxStep)
+}
+
+// Left is how long a job takes from here, "": that is not known.
+func Left(j api.Job) string {
+	if j.EtaMs <= 0 {
+		return ""
+	}
+	d := time.Duration(j.EtaMs) * time.Millisecond
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s to go", max(d.Seconds(), 1))
+	case d < time.Hour:
+		return fmt.Sprintf("%.0f min to go", d.Minutes())
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%.1f h to go", d.Hours())
+	}
+	return fmt.Sprintf("%.0f days to go", d.Hours()/24)
 }
 
 // Took is a time that is known, as people say it.

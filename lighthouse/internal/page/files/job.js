@@ -97,8 +97,8 @@ export class Job {
     if (job.goodput !== undefined) tiles.push({key: "goodput", value: percent(job.goodput), tone: job.goodput >= 0.95 ? "good" : job.goodput >= 0.8 ? "warn" : "bad",
       hint: "the share of the time since the first quorum that was not lost to changes"});
     if (job.lost_ms !== undefined) tiles.push({key: "lost to changes", value: span(job.lost_ms)});
-    const left = job.steps_total && job.step_rate > 0 ? (job.steps_total - job.max_step) / job.step_rate * 1000 : undefined;
-    if (!done && left > 0) tiles.push({key: "to go", value: age(left), hint: "done at " + new Date(now + left).toLocaleString("en-GB")});
+    const left = job.eta_ms;
+    if (!done && left > 0) tiles.push({key: "to go", value: age(left), hint: "done at " + new Date(now + left).toLocaleString("en-GB") + ", at the rate of the last minutes"});
     if (job.quorum_id && !done) {
       const stands = job.stands || jobState(job) === "training";
       tiles.push({key: stands ? "take part" : "stand", value: stands ? job.participants + " of " + job.members : "0 of " + job.members, tone: stands ? "" : "bad"});

@@ -116,9 +116,9 @@ const groups = {
   "deaths": ["lost", "stuck", "away", "moves", "kill"],
   "joins and goodbyes": ["returned", "left", "drained", "evicted", "draining", "stays"],
   "heals": ["healed"],
-  "what was asked for": ["draining", "evicted", "kill", "configured", "stays"],
+  "what was asked for": ["draining", "evicted", "kill", "configured", "stays", "transfer"],
   "doubts": ["refused", "apart", "mended", "probation", "moves", "doubted", "diverged", "position_fell"],
-  "the lead": ["leader"],
+  "the lead": ["leader", "transfer"],
 };
 
 const kindTones = {lost: "bad", stuck: "bad", away: "bad", kill: "bad", diverged: "bad", position_fell: "bad", evicted: "warn", draining: "warn", drained: "warn",

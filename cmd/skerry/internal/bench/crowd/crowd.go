@@ -165,6 +165,15 @@ func (c *Crowd) beat(ctx context.Context, k int) {
 // JoinAll lets all replicas join at once and returns how long it took until the last
 // had its answer, and the size of the quorum.
 func (c *Crowd) JoinAll(ctx context.Context) (time.Duration, error) {
+	return c.all(ctx, quorum.JoinFall)
+}
+
+// AskAll is JoinAll for a quorum that stands, and nothing has changed: it stands on.
+func (c *Crowd) AskAll(ctx context.Context) (time.Duration, error) {
+	return c.all(ctx, quorum.JoinAsk)
+}
+
+func (c *Crowd) all(ctx context.Context, kind quorum.JoinKind) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinLimit)
 	defer cancel()
 	c.number++
@@ -173,7 +182,7 @@ func (c *Crowd) JoinAll(ctx context.Context) (time.Duration, error) {
 	for k := range c.conns {
 		all.Go(func() error {
 			for i := k; i < len(c.sessions); i += len(c.conns) {
-				if err := c.sessions[i].join(c.number); err != nil {
+				if err := c.sessions[i].join(c.number, kind); err != nil {
 					return err
 				}
 			}
@@ -196,12 +205,12 @@ func (c *Crowd) JoinAll(ctx context.Context) (time.Duration, error) {
 	return took, err
 }
 
-func (s *session) join(number uint64) error {
+func (s *session) join(number uint64, kind quorum.JoinKind) error {
 	j := quorum.Join{
-		Kind: quorum.JoinFall, Number: number, Last: s.last,
+		Kind: kind, Number: number, Last: s.last,
 		Member: quorum.Member{ReplicaID: s.id, Address: "http://127.0.0.1:29500", StoreAddress: "127.0.0.1:29501", GroupWorldSize: 1},
 	}
-	if s.last != nil {
+	if s.last != nil && kind == quorum.JoinFall {
 		j.Fact = quorum.Fact{Kind: quorum.Refused, Step: 1, QuorumID: s.last.QuorumID}
 	}
 	return s.send(&skerrypb.Up{Message: &skerrypb.Up_Join{Join: wire.JoinToProto(j)}})

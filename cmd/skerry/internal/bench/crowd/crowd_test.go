@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestCrowd: all replicas are in one quorum, twice, over fewer connections than there are of them,
+// TestCrowd: all replicas are in one quorum, twice, and ask whether it stands, over fewer connections than there are of them,
 // and beat; a lighthouse that is gone is told.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
@@ -40,6 +40,9 @@ func TestCrowd(t *testing.T) {
 		if took, err := c.JoinAll(t.Context()); err != nil || took <= 0 {
 			t.Fatalf("join: %v after %v", err, took)
 		}
+	}
+	if took, err := c.AskAll(t.Context()); err != nil || took <= 0 {
+		t.Fatalf("ask: %v after %v", err, took)
 	}
 	testkit.Eventually(t, "beats are sent", func() bool { return c.Beats() > n })
 	if c.Quiet() <= 0 || c.Failed() != nil {

@@ -38,7 +38,7 @@ func (m *Manager) Drain() {
 func (m *Manager) drain(reason string) {
 	reason = cmp.Or(reason, "an operator")
 	m.mu.Lock()
-	news, id := m.mu.rank.Drain(reason), m.mu.rank.QuorumID()
+	news, id, undone := m.mu.rank.Drain(reason), m.mu.rank.QuorumID(), m.mu.drain.undone
 	m.mu.Unlock()
 	if !news {
 		return
@@ -46,7 +46,7 @@ func (m *Manager) drain(reason string) {
 	m.log.Info().Str(logkey.Reason, reason).Int64(logkey.QuorumID, id).Msg("draining")
 	m.events.Emit(Draining{Reason: reason})
 	if m.replica != nil {
-		m.tasks.Add(m.tellDrain)
+		m.tasks.Add(func(ctx context.Context) { m.tellDrain(ctx, undone) })
 	}
 }
 
@@ -83,13 +83,10 @@ const drainAgain = 500 * time.Millisecond
 // tellDrain tells the lighthouse until this replica has left. Where nobody is
 // left who could go on, because everybody drains, it ends with the step under
 // way. When others do not go on without it in the time that it has, it leaves all the same.
-func (m *Manager) tellDrain(ctx context.Context) {
+func (m *Manager) tellDrain(ctx context.Context, undone int) {
 	var since time.Time       // when nobody else was there first; zero: somebody is
 	var more time.Duration    // for a member that heals from it
 	pause := time.Duration(1) // it is told at once
-	m.mu.Lock()
-	undone := m.mu.drain.undone
-	m.mu.Unlock()
 	for ; ; pause = drainAgain {
 		var stays, stuck, late, gives bool
 		err := m.await(ctx, "the others to go on", pause, func() bool {

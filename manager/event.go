@@ -115,11 +115,12 @@ type (
 	LighthouseFound struct{ Address string }
 )
 
-// Draining says that this replica finishes its step and leaves.
-type Draining struct{ Reason string }
-
-// Stays says that an operator took the drain of this replica back.
-type Stays struct{ Reason string }
+// Draining says that this replica finishes its step and leaves, and Stays that an operator
+// took that back.
+type (
+	Draining struct{ Reason string }
+	Stays    struct{ Reason string }
+)
 
 func (QuorumFormed) event()    {}
 func (Configured) event()      {}

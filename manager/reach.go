@@ -28,13 +28,7 @@ func (m *Manager) accuseUnmet(err error, a *quorum.Assignment) {
 		cut := errors.Is(op, pg.ErrUnreachable)
 		m.accuse(quorum.ReplicaID(op.PeerID), a.QuorumID, op.Error(), cut)
 		if cut {
-			m.probes.Probe(quorum.ReplicaID(op.PeerID), prober.Group, func(ctx context.Context) error {
-				err := pg.Probe(ctx, m.managed, op.PeerID)
-				if errors.Is(err, pg.ErrUnsupported) {
-					return prober.ErrCannot
-				}
-				return err
-			})
+			m.probes.Probe(quorum.ReplicaID(op.PeerID), prober.Group, func(ctx context.Context) error { return pg.Probe(ctx, m.managed, op.PeerID) })
 		}
 	}
 	if lost := blame.NoStore(err); lost != nil && a.Primary != m.id {

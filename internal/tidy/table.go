@@ -93,7 +93,7 @@ var mayImport = map[string][]string{
 	"manager/internal/final":    {},
 	"manager/internal/tasks":    {},
 	"manager/internal/blame":    {"pg"},
-	"manager/internal/prober":   {"quorum", "manager/internal/tasks"},
+	"manager/internal/prober":   {"quorum", "pg", "manager/internal/tasks"},
 	"manager/internal/events":   {},
 	"manager/internal/incident": {"quorum"},
 	"manager/internal/metrics":  {},

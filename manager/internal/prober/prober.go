@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/manager/internal/tasks"
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -39,10 +40,6 @@ const (
 	Store
 	kinds
 )
-
-// ErrCannot ends the probes of a peer without a word: whether the link holds cannot be
-// tried, and time tells.
-var ErrCannot = errors.New("prober: cannot be tried")
 
 // Lighthouse is who is told.
 type Lighthouse interface {
@@ -127,8 +124,8 @@ func (p *Prober) run(ctx context.Context, of *peer, id quorum.ReplicaID) {
 			if try == nil {
 				continue
 			}
-			if err := try(ctx); errors.Is(err, ErrCannot) {
-				return
+			if err := try(ctx); errors.Is(err, pg.ErrUnsupported) {
+				return // and be silent: time tells
 			} else if err != nil {
 				r.Holds, r.Evidence = false, err.Error()
 			}

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/manager/internal/tasks"
+	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -109,7 +110,7 @@ func TestProbesUntilReached(t *testing.T) {
 func TestProbesEnd(t *testing.T) {
 	t.Parallel()
 	probing(t, func(p *Prober, l *told) {
-		p.Probe("silent", Group, func(context.Context) error { return fmt.Errorf("no probes: %w", ErrCannot) })
+		p.Probe("silent", Group, func(context.Context) error { return fmt.Errorf("no probes: %w", pg.ErrUnsupported) })
 		for i := range 2 * maxPeers {
 			p.Probe(quorum.ReplicaID(fmt.Sprint(i)), Store, func(context.Context) error { return nil })
 		}

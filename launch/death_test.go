@@ -74,7 +74,8 @@ func TestNothingOutlivesTheLauncher(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := testkit.Start(t, "launcher", nil, os.Args[0], "as", "launcher", string(c))
+			tmp := t.TempDir()
+			p := testkit.Start(t, "launcher", []string{"TMPDIR=" + tmp}, os.Args[0], "as", "launcher", string(c))
 			all := pids(t, dir, 2*2*4)
 			switch how {
 			case "ranks are stopped":
@@ -87,6 +88,10 @@ func TestNothingOutlivesTheLauncher(t *testing.T) {
 			p.Signal(syscall.SIGKILL)
 			p.Exits()
 			gone(t, all)
+			testkit.Eventually(t, "its temporary files are gone", func() bool {
+				left, err := os.ReadDir(tmp)
+				return err == nil && len(left) == 0
+			})
 		})
 	}
 }

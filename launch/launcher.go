@@ -119,7 +119,7 @@ func (l *Launcher) Run(ctx context.Context) (report Report, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	mark := rand.Text()
-	k, err := keeper.Start(mark)
+	k, err := keeper.Start(mark, folder)
 	if err != nil {
 		return report, err
 	}

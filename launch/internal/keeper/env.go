@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -25,7 +26,11 @@ func Init() {
 	}
 	// Whatever ends the launcher's group of processes is not to end this one.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
-	if err := keep(os.Stdin, mark); err != nil {
+	err := keep(os.Stdin, mark)
+	if len(os.Args) > 1 && os.Args[1] != "" {
+		err = errors.Join(err, os.RemoveAll(os.Args[1]))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "skerry keeper:", err)
 		os.Exit(1)
 	}

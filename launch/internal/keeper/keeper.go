@@ -31,8 +31,9 @@ func self() (string, error) {
 // Keeper is the launcher's side. Add and Remove are safe for concurrent use; Run is called
 // once.
 type Keeper struct {
-	mark  string
-	first *process
+	mark   string
+	folder string
+	first  *process
 
 	mu struct {
 		sync.Mutex
@@ -48,12 +49,13 @@ type process struct {
 	pipe *os.File
 }
 
-// Start starts the keeper of what carries a mark. Run must follow.
-func Start(mark string) (*Keeper, error) {
+// Start starts the keeper of what carries a mark, and of the launcher's folder of temporary
+// files, which goes with it; empty: there is none. Run must follow.
+func Start(mark, folder string) (*Keeper, error) {
 	if !initialised.Load() {
 		return nil, errors.New("call launch.Init() at the top of main or TestMain before a launcher runs")
 	}
-	k := &Keeper{mark: mark}
+	k := &Keeper{mark: mark, folder: folder}
 	k.mu.sessions = make(map[int]bool)
 	var err error
 	k.first, err = k.start()
@@ -94,7 +96,7 @@ func (k *Keeper) start() (*process, error) {
 	}
 	defer theirs.Close() //nolint:errcheck // the process has its own
 	cmd := exec.Command(binary)
-	cmd.Args = []string{"skerry-keeper"}
+	cmd.Args = []string{"skerry-keeper", k.folder}
 	cmd.Env = append(os.Environ(), variable+"="+k.mark)
 	cmd.Stdin, cmd.Stderr = theirs, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

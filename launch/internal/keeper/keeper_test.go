@@ -50,7 +50,7 @@ func ends(t *testing.T, cmd *exec.Cmd) {
 func TestKillsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	const mark = "keeper-test-left"
-	k, err := Start(mark)
+	k, err := Start(mark, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestKillsWhatIsLeft(t *testing.T) {
 // A keeper that dies is started again, and knows what the first one knew.
 func TestStartsAgain(t *testing.T) {
 	t.Parallel()
-	k, err := Start("keeper-test-again")
+	k, err := Start("keeper-test-again", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func everyCommand(f func(path string, cmd *cobra.Command)) {
 func TestCommandsSpeakAlike(t *testing.T) {
 	t.Parallel()
 	tell := []string{
-		"status", "why", "events", "history", "jobs", "members", "drain", "evict", "kill", "job config", "job delete", "version", "trace", "demo", "bench",
+		"status", "why", "events", "history", "jobs", "members", "drain", "evict", "kill", "job config", "job delete", "version", "trace", "demo", "bench", "chaos",
 		"lighthouse members", "lighthouse leave", "lighthouse remove", "lighthouse transfer-leader", "lighthouse recover",
 	}
 	local := []string{"version", "trace", "demo", "bench", "lighthouse recover"} // these ask no lighthouse

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/faults"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/demo"
 	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/launch"
@@ -23,6 +24,9 @@ const testsAtOnce = 5
 
 func TestMain(m *testing.M) {
 	launch.Init()
+	if status, keeper := faults.Keep(); keeper {
+		os.Exit(status)
+	}
 	registerWorkers()
 	spawn.Register(demoWorker, runAsWorker)
 	if err := registerBackends(); err != nil {

@@ -12,6 +12,7 @@
 //	skerry drain     asks a replica to leave; evict puts it out, kill ends its process
 //	skerry torchft-proxy    passes a torchft job's calls on to several lighthouse servers
 //	skerry torchft-manager  serves the ranks of a torchft replica in place of torchft's own
+//	skerry chaos     breaks a job that runs, again and again, and reports how it gets over it
 //	skerry bench     measures all-reduce, quorums and recovery
 //	skerry completion  prints what makes a shell complete, live replicas and jobs among it
 //	skerry version   tells which build this is

@@ -15,6 +15,8 @@ import (
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/lighthousecmd"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/faults"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/demo"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/runcmd"
 	"github.com/skerry-ft/skerry/launch"
@@ -28,6 +30,9 @@ func main() {
 	if err := registerBackends(); err != nil {
 		fmt.Fprintf(os.Stderr, "skerry: %v\n", err)
 		os.Exit(1)
+	}
+	if status, keeper := faults.Keep(); keeper { // this process keeps one that skerry chaos has stopped
+		os.Exit(status)
 	}
 	registerWorkers()
 	baby.Init() // does not return in a worker, or in a backend's child
@@ -75,7 +80,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newReplicaCommands()...)
-	root.AddCommand(runcmd.Command(), demo.Command(), newStatusCommand(), newWhyCommand(), newEventsCommand(), newHistoryCommand(), newJobsCommand(), newJobCommand(), newBenchCommand(), newSimCommand(), newTraceCommand(), newTorchftManagerCommand(), newTorchftProxyCommand(), newStoreCommand(), newTokenCommand(), newVersionCommand(),
+	root.AddCommand(runcmd.Command(), demo.Command(), chaos.Command(), newStatusCommand(), newWhyCommand(), newEventsCommand(), newHistoryCommand(), newJobsCommand(), newJobCommand(), newBenchCommand(), newSimCommand(), newTraceCommand(), newTorchftManagerCommand(), newTorchftProxyCommand(), newStoreCommand(), newTokenCommand(), newVersionCommand(),
 		lighthousecmd.New(), lighthousecmd.NewMembers())
 	cli.Strict(root)
 	return root

@@ -152,6 +152,7 @@ var mayImport = map[string][]string{
 	"internal/nettest":   {},
 	"internal/logline":   {"internal/printable"},
 	"internal/printable": {},
+	"internal/procs":     {},
 	"internal/problems":  {},
 	"internal/boundjson": {},
 
@@ -166,7 +167,7 @@ var mayImport = map[string][]string{
 	"cmd/lighthouse":             {"cmd/internal/..."},
 	"cmd/skerry": {
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
-		"train/...", "launch", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "internal/deathsig", "cmd/internal/...", "examples/...",
+		"train/...", "launch", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "internal/procs", "internal/deathsig", "cmd/internal/...", "examples/...",
 	},
 	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "manager/oteltrace", "internal/printable"},
 	"examples/digits/gpu":     {"nccl", "pg/...", "tensor"},
@@ -174,7 +175,7 @@ var mayImport = map[string][]string{
 	"examples":                {"pg/...", "dist/quant", "tensor", "checkpoint/...", "manager", "train/..."},
 	"test": {
 		"quorum", "store/...", "pg/...", "dist/...", "tensor", "nccl/...", "checkpoint/...", "lighthouse/...", "manager/...",
-		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "examples/...",
+		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "internal/procs", "examples/...",
 	},
 }
 

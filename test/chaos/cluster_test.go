@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/guard/guardtest"
+	"github.com/skerry-ft/skerry/internal/procs"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -31,6 +35,11 @@ type options struct {
 	durable    bool
 
 	checkpointEvery int64 // 0: trainers keep none
+
+	smallDisk bool // of some megabytes, for checkpoints
+
+	baby    bool // trainers' backends run in children
+	guarded bool // all have certificates, and the operators' token
 
 	// Of drills: their trainers count, see counter, and may end by themselves.
 	drill       bool
@@ -51,6 +60,8 @@ type cluster struct {
 	addr string
 
 	checkpoints string // the folder of the trainers', or ""
+	creds       *guardtest.Cluster
+	disk        string // of the checkpoints
 
 	light    *spawn.Process
 	trainers []*spawn.Process
@@ -86,10 +97,17 @@ func start(t *testing.T, o options) *cluster {
 		t.Fatal(err)
 	}
 	if o.checkpointEvery > 0 {
-		c.checkpoints = filepath.Join(t.TempDir(), "checkpoints")
+		c.disk = t.TempDir()
+		if o.smallDisk {
+			c.disk = smallDisk(t)
+		}
+		c.checkpoints = filepath.Join(c.disk, "checkpoints")
 	}
 	if o.durable {
 		c.data = filepath.Join(t.TempDir(), "data")
+	}
+	if o.guarded {
+		c.creds = guardtest.New(t)
 	}
 	t.Cleanup(c.endAll)
 	c.startLighthouse("127.0.0.1:0")
@@ -116,7 +134,7 @@ func (c *cluster) spawn(name string, index int, a workerArgs, out *lines) *spawn
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	o := spawn.Options{Args: args, Stdout: out, Env: []string{c.mark, "TMPDIR=" + c.tmp}}
+	o := spawn.Options{Args: args, Stdout: out, Env: append(c.credentials(name, index), c.mark, "TMPDIR="+c.tmp)}
 	if a.Verbose {
 		o.Stderr = os.Stderr
 	}
@@ -136,13 +154,28 @@ func (c *cluster) spawn(name string, index int, a workerArgs, out *lines) *spawn
 	return p
 }
 
+// credentials are those of a process, as its environment.
+func (c *cluster) credentials(name string, index int) []string {
+	if c.creds == nil {
+		return nil
+	}
+	role := guard.Replica
+	if name == lighthouseWorker {
+		role = guard.Lighthouse
+	}
+	g := c.creds.Options(c.t, role, fmt.Sprintf("%s-%d-%d", name, index, c.started[index]))
+	return []string{
+		guard.EnvTLSCA + "=" + g.TLSCA, guard.EnvTLSCert + "=" + g.TLSCert, guard.EnvTLSKey + "=" + g.TLSKey, guard.EnvTokenFile + "=" + g.TokenFile,
+	}
+}
+
 // startLighthouse starts one and waits until it listens.
 func (c *cluster) startLighthouse(listen string) {
 	c.t.Helper()
 	before := c.count(listening)
 	c.light = c.spawn(lighthouseWorker, 0, workerArgs{
 		Listen: listen, DataDir: c.data, Verbose: *verbose || *logs != "", MinReplicas: c.o.minReplicas,
-		StuckAfter: c.o.stuckAfter,
+		StuckAfter: c.o.stuckAfter, Guarded: c.o.guarded,
 	},
 		&lines{each: func(r report) { c.add(r, -1, 0) }})
 	c.await("lighthouse listens", func() bool { return c.count(listening) > before })
@@ -173,7 +206,7 @@ func (c *cluster) trainerArgs() workerArgs {
 		Lighthouse: c.addr, Replicas: c.o.replicas, Steps: c.o.steps, StepTime: c.o.stepTime,
 		Checkpoints: c.checkpoints, CheckpointEvery: c.o.checkpointEvery,
 		BallastMiB: c.o.ballastMiB, StepTimeout: c.o.stepTimeout, MinReplicas: c.o.minReplicas,
-		Verbose: *verbose || *logs != "",
+		Verbose: *verbose || *logs != "", Baby: c.o.baby, Guarded: c.o.guarded,
 	}
 }
 
@@ -186,6 +219,41 @@ func (c *cluster) kill(which ...int) {
 	for _, i := range which {
 		<-c.trainers[i].Done()
 	}
+}
+
+// cut ends the connections between two trainers, and tells whether there were any. Both
+// processes live.
+func (c *cluster) cut(a, b int) bool {
+	c.t.Helper()
+	if !c.mayCut() {
+		return false
+	}
+	table, err := procs.Read()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	h, err := procs.Open(c.trainers[a].PID())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer h.Close()
+	links := table.Between(h.PID, c.trainers[b].PID(), nil)
+	for _, link := range links {
+		if err := h.Shutdown(link); err != nil && !errors.Is(err, net.ErrClosed) {
+			c.t.Fatal(err)
+		}
+	}
+	return len(links) > 0
+}
+
+// mayCut tells whether the kernel lets this process into its trainers.
+func (c *cluster) mayCut() bool {
+	h, err := procs.Open(c.trainers[0].PID())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer h.Close()
+	return h.MayTrace() == nil
 }
 
 func (c *cluster) signal(p *spawn.Process, s syscall.Signal) {

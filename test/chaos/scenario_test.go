@@ -105,6 +105,25 @@ func TestStopAndContinue(t *testing.T) {
 	c.finish()
 }
 
+// The connections between two replicas end, again and again, and both processes live: each
+// time the job goes on, and no replica is left out for good.
+func TestCutLinks(t *testing.T) {
+	t.Parallel()
+	c := start(t, options{steps: 200})
+	c.awaitStep(10)
+	cuts := 0
+	for i := range 6 {
+		if c.cut(i%c.o.replicas, (i+1)%c.o.replicas) {
+			cuts++
+		}
+		c.awaitMore(8)
+	}
+	if cuts == 0 && c.mayCut() {
+		t.Error("no link was there to be cut")
+	}
+	c.finish()
+}
+
 // A replica comes back with another model: it is told which tensor does not
 // fit, and ends. The others go on, and the right program is welcome after it.
 func TestStateThatDoesNotFit(t *testing.T) {

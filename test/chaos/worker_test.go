@@ -18,9 +18,12 @@ import (
 	"github.com/skerry-ft/skerry/checkpoint/durable"
 	"github.com/skerry-ft/skerry/examples/digits"
 	"github.com/skerry-ft/skerry/internal/failpoint"
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/manager"
+	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
@@ -39,7 +42,11 @@ func TestMain(m *testing.M) {
 	spawn.Register(trainerWorker, trainer)
 	spawn.Register(counterWorker, count)
 	spawn.Register(lighthouseWorker, serve)
-	spawn.Init()
+	if err := errors.Join(tcp.Register(), baby.Register(tcp.Name)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	baby.Init() // does not return in a worker, or in a backend's child
 	paralleltest.AtOnce(testsAtOnce)
 	os.Exit(m.Run())
 }
@@ -66,7 +73,26 @@ type workerArgs struct {
 	StuckAfter, JoinTimeout time.Duration // lighthouse; 0: the default
 	BeatTimeout             time.Duration // trainers; 0: the default
 
+	Baby    bool // trainers: the backend runs in a child
+	Guarded bool // there are certificates and a token, in the environment
+
 	counterArgs
+}
+
+// guard is what is to be guarded by.
+func (a workerArgs) guard() (g guard.Options, err error) {
+	if a.Guarded {
+		err = g.FromEnv()
+	}
+	return g, err
+}
+
+// backend is a trainer's.
+func (a workerArgs) backend() (pg.Backend, error) {
+	if a.Baby {
+		return pg.Open("baby:tcp", pg.Options{Log: a.log()})
+	}
+	return tcp.New(tcp.Options{BeatTimeout: a.BeatTimeout, Logger: a.log()}), nil
 }
 
 // report is one line of JSON that a worker writes to its standard output.
@@ -136,6 +162,10 @@ func serve(ctx context.Context, w spawn.Worker) error {
 	if a.JoinTimeout > 0 {
 		cfg.Rules.JoinTimeout = a.JoinTimeout
 	}
+	var err error
+	if cfg.Guard, err = a.guard(); err != nil {
+		return err
+	}
 	s, err := lighthouse.New(cfg)
 	if err != nil {
 		return err
@@ -158,14 +188,23 @@ func trainer(ctx context.Context, w spawn.Worker) error {
 	if err != nil {
 		return err
 	}
+	guarded, err := a.guard()
+	if err != nil {
+		return err
+	}
+	backend, err := a.backend()
+	if err != nil {
+		return err
+	}
 	m, err := manager.New(manager.Config{
+		Guard:       guarded,
 		Start:       k.start,
 		ReplicaID:   fmt.Sprintf("replica-%d", w.Rank),
 		Lighthouse:  []string{a.Lighthouse},
 		MinReplicas: 1,
 		StepTimeout: a.StepTimeout,
 		HealTimeout: time.Minute,
-		Backend:     tcp.New(tcp.Options{BeatTimeout: a.BeatTimeout, Logger: a.log()}),
+		Backend:     backend,
 		OnEvent:     func(e manager.Event) { tell(out, e) },
 		Log:         a.log(),
 	})

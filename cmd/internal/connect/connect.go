@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -324,6 +325,16 @@ func (l *Flags) Cluster(ctx context.Context, f func(context.Context, *cluster.Cl
 func silent(err error) bool {
 	var one interface{ GRPCStatus() *status.Status }
 	return errors.As(err, &one) && one.GRPCStatus().Code() == codes.Unavailable
+}
+
+// Know adds servers that a lighthouse named, behind those of the command line: what goes on
+// for long may outlive all that a user has named.
+func (l *Flags) Know(servers []string) {
+	for _, addr := range servers {
+		if dialable(addr) && !slices.Contains(strings.Split(l.list, ","), addr) {
+			l.list += "," + addr
+		}
+	}
 }
 
 // First is the first address that is named.

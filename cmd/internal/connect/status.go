@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,17 +19,24 @@ import (
 // before the API (November 2026) what /status.json has of it. A server that knows no
 // leader answers only if no other one knows one.
 func (l *Flags) Overview(ctx context.Context) (api.Overview, []byte, error) {
-	return asked(ctx, l, func(o api.Overview) bool { return Leaderless(o.Leads, o.Leader) }, "/api/v1/status", "/status.json")
+	return asked(ctx, l, nil, func(o api.Overview) bool { return Leaderless(o.Leads, o.Leader) }, "/api/v1/status", "/status.json")
+}
+
+// OverviewOf reads what the lighthouse shows of one job. Of a job that is not there it shows
+// no jobs. A server of before the API has no such page.
+func (l *Flags) OverviewOf(ctx context.Context, job string) (api.Overview, error) {
+	o, _, err := asked(ctx, l, url.Values{"job": {job}}, func(o api.Overview) bool { return Leaderless(o.Leads, o.Leader) }, "/api/v1/status")
+	return o, tooOld(err)
 }
 
 // Status reads /status.json in the same way: the overview, and each job's history.
 func (l *Flags) Status(ctx context.Context) (api.Status, []byte, error) {
-	return asked(ctx, l, func(s api.Status) bool { return Leaderless(s.Leads, s.Leader) }, "/status.json")
+	return asked(ctx, l, nil, func(s api.Status) bool { return Leaderless(s.Leads, s.Leader) }, "/status.json")
 }
 
 // asked reads the first of some pages that a server has. A server that knows no leader
 // answers only if no other one knows one.
-func asked[T any](ctx context.Context, l *Flags, leaderless func(T) bool, paths ...string) (T, []byte, error) {
+func asked[T any](ctx context.Context, l *Flags, query url.Values, leaderless func(T) bool, paths ...string) (T, []byte, error) {
 	type answer struct {
 		page T
 		body []byte
@@ -38,7 +46,7 @@ func asked[T any](ctx context.Context, l *Flags, leaderless func(T) bool, paths 
 		var body []byte
 		var err error
 		for _, path := range paths {
-			body, err = l.fetch(ctx, g, addr, path, nil)
+			body, err = l.fetch(ctx, g, addr, path, query)
 			if e, ok := errors.AsType[*answerError](err); !ok || !e.noPage() {
 				break
 			}

@@ -1,0 +1,71 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// Sizes of what is asked for at a time: the first, and the one at which a folder is full.
+const (
+	firstChunk = 64 << 20
+	lastChunk  = 4 << 10
+)
+
+// Full is a folder that is filled.
+type Full struct {
+	// Bytes is how much was put into it.
+	Bytes int64
+	// Whole says that nothing more fits.
+	Whole bool
+
+	file *os.File
+}
+
+// Fill puts up to limit bytes into a folder, or as many as fit if limit is 0. End must be
+// called; the end of this process does the same.
+func Fill(dir string, limit int64) (*Full, error) {
+	f, err := os.CreateTemp(dir, ".skerry-chaos-")
+	if err != nil {
+		return nil, fmt.Errorf("fill a folder: %w", err)
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(fmt.Errorf("fill a folder: %w", err), f.Close())
+	}
+	full := &Full{file: f}
+	for chunk := int64(firstChunk); limit == 0 || full.Bytes < limit; {
+		if limit > 0 {
+			chunk = min(chunk, limit-full.Bytes)
+		}
+		err := reserve(f, full.Bytes, chunk)
+		switch {
+		case err == nil:
+			full.Bytes += chunk
+		case !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT):
+			return nil, errors.Join(fmt.Errorf("fill %s: %w", dir, err), full.End())
+		case chunk <= lastChunk:
+			full.Whole = true
+			return full, nil
+		default:
+			chunk = max(chunk/4, lastChunk)
+		}
+	}
+	return full, nil
+}
+
+// End gives the room back.
+func (f *Full) End() error { return f.file.Close() }
+
+// zeros writes zeros, where a file system can reserve nothing.
+func zeros(f *os.File, at, size int64) error {
+	buf := make([]byte, min(size, 1<<20))
+	for done := int64(0); done < size; {
+		n, err := f.WriteAt(buf[:min(int64(len(buf)), size-done)], at+done)
+		if err != nil {
+			return err
+		}
+		done += int64(n)
+	}
+	return nil
+}

@@ -61,7 +61,7 @@ func TestFlagsOf(t *testing.T) {
 		{"SKERRY_OPEN=1 go run ./examples/digits/trainer -index 0 -replicas 2", 1, ""},
 		{"sudo systemctl x; skerry status --wach", 0, "unknown flag --wach"},
 		{"skerry statsu", 0, `unknown command "statsu"`},
-		{"trainer -lighthuose a:1", 0, "flag provided but not defined: -lighthuose"},
+		{"trainer -lighthuose a:1", 0, "unknown flag --lighthuose of trainer, did you mean --lighthouse?"},
 	}
 	for _, c := range cases {
 		called, err := flagsOf(t, c.line)

@@ -8,6 +8,8 @@ var tables = map[string][]rule{
 		{is: "go test ./internal/tidy", not: "it is run beside this test"},
 	},
 	"docs/API.md":             api,
+	"docs/CHAOS.md":           chaos,
+	"docs/LAUNCH.md":          launch,
 	"docs/OPERATIONS.md":      operations,
 	"docs/PYTHON.md":          python,
 	"docs/TRAINING.md":        training,
@@ -40,6 +42,8 @@ var readme = []rule{
 	{is: "go run ./cmd/skerry history", varies: true, says: []string{"replica-1 died: "}},
 	{is: "go run ./cmd/skerry why", varies: true, says: []string{"stands; it was formed because", "replica-1 died: "}},
 	{is: "go run ./cmd/skerry why replica-1", varies: true, says: []string{"is lost:"}},
+	{is: "go build -o /tmp/trainer ./examples/digits/trainer", fresh: true},
+	{is: "go run ./cmd/skerry run --replicas 3 -- /tmp/trainer", as: launched, says: []string{"job default: replicas: 3 done"}},
 	// On HOST and the other, which are this host.
 	{is: "go run ./cmd/lighthouse --bind :29510 --open", fresh: true, starts: serves},
 	{is: "SKERRY_OPEN=1 go run ./examples/digits/trainer -lighthouse HOST:29510 -index 0 -replicas 2", starts: trains},
@@ -52,6 +56,25 @@ var readme = []rule{
 	{is: "go run ./cmd/lighthouse members --lighthouse 127.0.0.1:29520", as: membersOf("127.0.0.1:29520"), says: []string{"leader", "next: all voters are there"}},
 	{is: "go run ./cmd/skerry torchft-proxy --lighthouse server1:29510,server2:29510,server3:29510", as: "go run ./cmd/skerry torchft-proxy --bind 127.0.0.1:29540 --lighthouse server1:29510,server2:29510,server3:29510", starts: "http://"},
 	{is: "TORCHFT_LIGHTHOUSE=http://127.0.0.1:29510 python train.py", not: "it wants torchft: test/interop runs its clients through the proxy"},
+}
+
+// launched is a job of the launcher that ends soon.
+const launched = "go run ./cmd/skerry run --replicas 3 -- /tmp/trainer -steps 40 -step-time 5ms -linger 500ms"
+
+var launch = []rule{
+	{is: "skerry run --replicas 4 -- ./trainer", as: "skerry run --replicas 4 -- trainer -steps 40 -step-time 5ms -linger 500ms", says: []string{"replicas: 4 done"}},
+	{is: "skerry run --replicas 2 --nproc-per-replica 4 --cuda-devices 0,1,2,3,4,5,6,7 -- python train.py --lr 0.1", not: "it wants eight GPUs"},
+	{is: "go build -o /tmp/trainer ./examples/digits/trainer"},
+	{is: "go run ./cmd/skerry run --replicas 3 -- /tmp/trainer", as: launched, says: []string{"replicas: 3 done"}},
+	{is: "skerry run --nnodes 3 --node-rank 0 --replicas 2 --lighthouse head:29510 --job vision -- ./trainer", not: "it is one of three hosts"},
+}
+
+const dry = "TestChaos of cmd/skerry runs it dry, and others like it for real"
+
+var chaos = []rule{
+	{is: "skerry chaos --job vision --every 30s --duration 1h --dry-run", not: dry},
+	{is: "skerry chaos --job vision --every 30s --duration 1h", not: dry},
+	{is: "skerry chaos --job vision --faults kill,stop,link,lighthouse --every 1m --duration 8h -o json > chaos.json", not: dry},
 }
 
 // membersOf asks a server for the members until all three are there: they find each other after they

@@ -51,8 +51,8 @@ func TestStoryOfFiveKills(t *testing.T) {
 		if m == nil || m[1] != r.victims[i] {
 			t.Errorf("death %d is %q, want that of %s, and its cause", i+1, d, r.victims[i])
 		}
-		columns := regexp.MustCompile(`\s{2,}`).Split(d, -1) // TIME JOB MEMBERS KNOWN FORMED RESUMED LOST WHAT
-		if len(columns) != 8 || columns[2] != "4→3" || slices.ContainsFunc(columns[3:7], func(c string) bool { return !took.MatchString(c) }) || columns[4] == "-" || columns[5] == "-" {
+		columns := regexp.MustCompile(`\s{2,}`).Split(d, -1) // TIME JOB QUORUM MEMBERS KNOWN FORMED RESUMED LOST WHAT
+		if len(columns) != 9 || columns[3] != "4→3" || slices.ContainsFunc(columns[4:8], func(c string) bool { return !took.MatchString(c) }) || columns[5] == "-" || columns[6] == "-" {
 			t.Errorf("death %d is %q: want 4→3, and when it was known, a quorum was formed and training resumed", i+1, d)
 		}
 	}

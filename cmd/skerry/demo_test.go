@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/faults"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/demo"
 	"github.com/skerry-ft/skerry/internal/paralleltest"
+	"github.com/skerry-ft/skerry/launch"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
@@ -22,6 +23,7 @@ import (
 const testsAtOnce = 5
 
 func TestMain(m *testing.M) {
+	launch.Init()
 	if status, keeper := faults.Keep(); keeper {
 		os.Exit(status)
 	}

@@ -18,12 +18,15 @@ import (
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/faults"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/demo"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/runcmd"
+	"github.com/skerry-ft/skerry/launch"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
 func main() {
+	launch.Init() // does not return in the keeper of skerry run
 	if err := registerBackends(); err != nil {
 		fmt.Fprintf(os.Stderr, "skerry: %v\n", err)
 		os.Exit(1)
@@ -60,7 +63,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return 0
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && cli.StatusOf(err) == cli.StatusFailed:
 		fmt.Fprintln(stderr, "skerry: interrupted")
 		return cli.StatusInterrupted
 	}
@@ -77,7 +80,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newReplicaCommands()...)
-	root.AddCommand(demo.Command(), chaos.Command(), newStatusCommand(), newWhyCommand(), newEventsCommand(), newHistoryCommand(), newJobsCommand(), newJobCommand(), newBenchCommand(), newSimCommand(), newTraceCommand(), newTorchftManagerCommand(), newTorchftProxyCommand(), newStoreCommand(), newTokenCommand(), newVersionCommand(),
+	root.AddCommand(runcmd.Command(), demo.Command(), chaos.Command(), newStatusCommand(), newWhyCommand(), newEventsCommand(), newHistoryCommand(), newJobsCommand(), newJobCommand(), newBenchCommand(), newSimCommand(), newTraceCommand(), newTorchftManagerCommand(), newTorchftProxyCommand(), newStoreCommand(), newTokenCommand(), newVersionCommand(),
 		lighthousecmd.New(), lighthousecmd.NewMembers())
 	cli.Strict(root)
 	return root

@@ -20,7 +20,7 @@ type ban struct {
 
 // endsProcess: programs, and the code that is a program's life, may.
 func endsProcess(f *file, _ string) bool {
-	return !f.isMain() && !f.test && !f.under("train/spawn")
+	return !f.isMain() && !f.test && !f.under("train/spawn", "launch/internal/keeper")
 }
 
 func library(f *file, _ string) bool { return !f.isMain() && !f.test && !f.under("cmd", "test") }

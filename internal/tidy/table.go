@@ -116,6 +116,15 @@ var mayImport = map[string][]string{
 	"train/paramserver":  {"pg", "store", "internal/guard", "internal/proof"},
 	"train/localsgd":     {"pg", "dist/quant", "checkpoint", "tensor"},
 
+	"launch":                   {"lighthouse", "store", "internal/guard", "internal/printable", "launch/internal/..."},
+	"launch/internal/budget":   {},
+	"launch/internal/child":    {"internal/deathsig", "launch/internal/output"},
+	"launch/internal/keeper":   {"launch/internal/sweep"},
+	"launch/internal/layout":   {"launch/internal/sweep"},
+	"launch/internal/output":   {},
+	"launch/internal/progress": {},
+	"launch/internal/sweep":    {},
+
 	"internal/wire":      {"quorum", "internal/printable"},
 	"internal/sim":       {"quorum", "quorum/shell", "internal/sim/..."},
 	"internal/burst":     {},
@@ -158,7 +167,7 @@ var mayImport = map[string][]string{
 	"cmd/lighthouse":             {"cmd/internal/..."},
 	"cmd/skerry": {
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
-		"train/...", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "internal/procs", "internal/deathsig", "cmd/internal/...", "examples/...",
+		"train/...", "launch", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "internal/procs", "internal/deathsig", "cmd/internal/...", "examples/...",
 	},
 	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "manager/oteltrace", "internal/printable"},
 	"examples/digits/gpu":     {"nccl", "pg/...", "tensor"},
@@ -197,6 +206,8 @@ var testsMayImport = map[string][]string{
 	"manager/oteltrace": {"checkpoint", "tensor"},
 
 	"train/place": {"dist", "tensor"},
+
+	"launch/internal/layout": {"train/place"},
 
 	"train/paramserver": {"pg/tcp", "tensor", "store/certs", "train/spawn"},
 	"pg/pgmetrics":      {"pg/debug", "tensor"},

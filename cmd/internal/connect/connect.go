@@ -7,6 +7,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,9 @@ import (
 // EnvLighthouse names the lighthouse when no flag does.
 const EnvLighthouse = "SKERRY_LIGHTHOUSE"
 
+// envTorchft is the same of torchft's programs.
+const envTorchft = "TORCHFT_LIGHTHOUSE"
+
 // answerTimeout is how long a server may take to answer, and clusterTimeout what a
 // question about the servers may take, over an election.
 const (
@@ -64,6 +68,36 @@ func (l *Flags) AddCluster(cmd *cobra.Command) {
 	l.add(cmd, clusterTimeout)
 	cmd.Flags().StringVar(&l.list, "server", l.list, "what --lighthouse was called once")
 	cmd.Flags().Lookup("server").Hidden = true
+}
+
+// AddOptional gives them to a command that does without a lighthouse if none is named:
+// neither by the flag, nor by SKERRY_LIGHTHOUSE or TORCHFT_LIGHTHOUSE.
+func (l *Flags) AddOptional(cmd *cobra.Command) {
+	l.add(cmd, answerTimeout)
+	f := cmd.Flags().Lookup("lighthouse")
+	f.DefValue = cmp.Or(os.Getenv(EnvLighthouse), os.Getenv(envTorchft))
+	f.Usage = "addresses of lighthouse servers, host:port or URLs, a,b,c (" + EnvLighthouse + ", else " + envTorchft + "); empty: one of this process"
+	l.list = f.DefValue
+}
+
+// Given are the addresses that were named, host:port; none, if none was. Errors: usage errors.
+func (l *Flags) Given() ([]string, error) {
+	if strings.TrimSpace(l.list) == "" {
+		return nil, nil
+	}
+	all, err := l.addresses()
+	for i, addr := range all {
+		all[i] = host(addr)
+	}
+	return all, err
+}
+
+// Guard is by what right a lighthouse is asked, as the flags and the environment say.
+// Errors: usage errors; a file that cannot be read.
+func (l *Flags) Guard() (guard.Options, error) {
+	o := l.guard
+	_, err := guardflags.Open(&o)
+	return o, err
 }
 
 func (l *Flags) add(cmd *cobra.Command, timeout time.Duration) {

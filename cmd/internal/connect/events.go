@@ -100,6 +100,9 @@ func (f *follower) note(e api.Event) bool {
 	f.newest = max(f.newest, e.AtMs)
 	if len(f.seen) >= mostSeen {
 		maps.DeleteFunc(f.seen, func(k eventKey, _ bool) bool { return k.atMs < f.newest-overlap.Milliseconds() })
+		if len(f.seen) >= mostSeen {
+			clear(f.seen) // so many within the overlap: a server that is asked anew may tell some twice
+		}
 	}
 	f.seen[key] = true
 	return true

@@ -112,6 +112,32 @@ func TestDashes(t *testing.T) {
 	}
 }
 
+// A launcher's variables say which shard is this replica's, unless a flag does.
+func TestShardOfTheEnvironment(t *testing.T) {
+	for _, c := range []struct {
+		id, groups, flags string
+		index, count      int
+		bad               string
+	}{
+		{"2", "3", "", 2, 3, ""},
+		{"2", "3", "-index=1", 1, 2, ""},
+		{"a", "", "", 0, 2, ""}, // a name
+		{"a", "3", "", 0, 0, `REPLICA_GROUP_ID = "a", want a whole number`},
+		{"3", "3", "", 0, 0, "--index = 3, want 0 to 2"},
+	} {
+		t.Setenv("REPLICA_GROUP_ID", c.id)
+		t.Setenv("NUM_REPLICA_GROUPS", c.groups)
+		o, err := parse(strings.Fields(c.flags), io.Discard)
+		if c.bad != "" {
+			if err == nil || !strings.Contains(err.Error(), c.bad) {
+				t.Errorf("%+v: %v", c, err)
+			}
+		} else if shard := o.digits.Shard; err != nil || shard.Index != c.index || shard.Count != c.count {
+			t.Errorf("%+v: %+v, %v", c, shard, err)
+		}
+	}
+}
+
 // Nobody listens: the trainer tries for its time, and says what to do.
 func TestLighthouseUnreachable(t *testing.T) {
 	t.Parallel()

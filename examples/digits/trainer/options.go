@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,8 +62,8 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	})
 	f.Uint64Var(&c.Seed, "seed", 1, "random seed of data and model, the same on all replicas")
 	f.Int64Var(&c.Steps, "steps", 600, "steps to train, the same on all replicas")
-	f.IntVar(&c.Shard.Index, "index", 0, "index of this replica, 0 to replicas-1; no two may have the same")
-	f.IntVar(&c.Shard.Count, "replicas", 2, "number of shards of the data")
+	f.IntVar(&c.Shard.Index, "index", 0, "index of this replica, 0 to replicas-1; no two may have the same; or a launcher's REPLICA_GROUP_ID")
+	f.IntVar(&c.Shard.Count, "replicas", 2, "number of shards of the data; or a launcher's NUM_REPLICA_GROUPS")
 	f.StringVar(&c.Hook, "hook", digits.HookNone, "how gradients are averaged, the same on all replicas: "+strings.Join(digits.Hooks(), ", "))
 	f.DurationVar(&c.StepTime, "step-time", 50*time.Millisecond, "how long a step takes at least")
 	f.DurationVar(&o.stepTimeout, "step-timeout", time.Minute, "bounds everything that a step waits for; half a minute of it at most for the lighthouse")
@@ -89,10 +90,31 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	case f.NArg() > 0:
 		return o, usageError{fmt.Errorf("unexpected argument %q, want flags only", f.Arg(0))}
 	}
-	if err = o.validate(); err != nil {
+	if err = o.shardFromEnv(f); err == nil {
+		err = o.validate()
+	}
+	if err != nil {
 		err = usageError{err}
 	}
 	return o, err
+}
+
+// shardFromEnv takes the shard from the variables of a launcher (skerry run), if neither flag
+// names one. A REPLICA_GROUP_ID alone is a name, and need not be a number.
+func (o *options) shardFromEnv(f *pflag.FlagSet) error {
+	named := false
+	f.Visit(func(f *pflag.Flag) { named = named || f.Name == "index" || f.Name == "replicas" })
+	if named || os.Getenv("NUM_REPLICA_GROUPS") == "" {
+		return nil
+	}
+	for name, to := range map[string]*int{"REPLICA_GROUP_ID": &o.digits.Shard.Index, "NUM_REPLICA_GROUPS": &o.digits.Shard.Count} {
+		n, err := strconv.Atoi(os.Getenv(name))
+		if err != nil {
+			return fmt.Errorf("%s = %q, want a whole number, or --index and --replicas", name, os.Getenv(name))
+		}
+		*to = n
+	}
+	return nil
 }
 
 // totalSteps is how many steps the manager counts in the whole run. 0: that is not known, for

@@ -68,6 +68,10 @@ func AskerOf(ctx context.Context, g *guard.Guard, method string, req any) Asker 
 	return a
 }
 
+// Unproved follows the name of who asked for something where a server says it, and any program
+// could: there is no token, or its proof is not wanted yet.
+const Unproved = " (unproved)"
+
 // toldAsker is what another server tells of who asked it, if it did, and is one: by the
 // token, and with a CA by its role, too.
 func toldAsker(ctx context.Context, g *guard.Guard, method string, req any) (Asker, bool) {
@@ -85,6 +89,7 @@ func toldAsker(ctx context.Context, g *guard.Guard, method string, req any) (Ask
 	case g.AsksClients() && g.CheckFellow(ctx) != nil:
 		return Asker{}, false
 	case g.Token.IsZero() || g.Adopt.Lenient():
+		a.By += Unproved
 		return a, true
 	}
 	return a, g.Token.Check(one(askerKey), Asker{one(byKey), one(fromKey)}.proved(method), guard.Body(req)) == nil

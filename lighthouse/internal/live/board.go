@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -154,6 +155,7 @@ func (b *board) tell() error {
 	if b.job != "" {
 		newest = map[string]int64{b.job: newest[b.job]}
 	}
+	maps.DeleteFunc(b.told, func(job string, _ int64) bool { _, there := newest[job]; return !there })
 	for job, seq := range newest {
 		if seq < b.told[job] {
 			b.told[job] = 0 // another job of the same name

@@ -79,11 +79,18 @@ func (q *query) from(text string) error {
 	}
 	if timed {
 		q.sinceMs = n
+		if q.resumes {
+			q.sinceMs = max(0, n-resumeOverlapMs)
+		}
 	} else {
 		q.since = n
 	}
 	return nil
 }
+
+// resumeOverlapMs is how far before its id a stream of all jobs is taken up again: of two jobs
+// the event that is told later may be older. Readers know by job and seq what they have.
+const resumeOverlapMs = 2_000
 
 // cursor is how far the events of each job were read. It is owned by one goroutine.
 type cursor struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/api"
+	"github.com/skerry-ft/skerry/lighthouse/internal/access"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -93,7 +94,11 @@ type fellowKey struct{}
 // what the caller has shown here.
 func (s *Server) asker(r *http.Request) Order {
 	if r.Context().Value(fellowKey{}) != nil {
-		return Order{By: guard.Shown(r.Header.Get(headerBy)), From: guard.Shown(r.Header.Get(headerFrom))}
+		o := Order{By: guard.Shown(r.Header.Get(headerBy)), From: guard.Shown(r.Header.Get(headerFrom))}
+		if g := s.cfg.Guard; g.Token.IsZero() || g.Adopt.Lenient() {
+			o.By += access.Unproved
+		}
+		return o
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -1,0 +1,286 @@
+package runcmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/cmd/internal/connect"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/reap"
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/logline"
+	"github.com/skerry-ft/skerry/launch"
+)
+
+// Exit statuses of a command that cannot be run, as shells have them.
+const (
+	statusNotRunnable = 126
+	statusNoCommand   = 127
+)
+
+// options are the flags.
+type options struct {
+	cfg        launch.Config
+	lighthouse connect.Flags
+	python     pythonFlags
+	level      *cli.Choice
+	report     string
+	forwardHUP bool
+}
+
+// Command is skerry run: it starts replicas, and starts them again.
+func Command() *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARGUMENT…]",
+		Short: "Start the replicas of a job on this host, and start each again when it dies",
+		Long: `Start the replicas of a job on this host, and start each again when it dies: any command, in any language. Each
+process finds its place in its environment, as torchrun's and torchft's do.
+
+A rank that dies ends its replica, which alone is started again, after a pause. --max-restarts is how often that may
+happen; steps that the replica commits give it back. Replicas that join, heal or drain cost nothing. Where fewer than
+--min-replicas are done or may still run, the job has failed, and ends.
+
+SIGTERM and Ctrl-C are passed on to all ranks, which drain; after --grace they are killed, or by a second signal. SIGHUP
+is ignored. Nothing that was started outlives this command, not even kill -9.
+
+Exit status: 0 if all replicas that count ended with 0, after SIGTERM, too; else that of the rank that was the cause: its
+own, or 128 and its signal; after a signal, 128 and that, if not all have ended well; 126 and 127 for a command that
+cannot be run, or that is not there; 2 for a command line that cannot be right. docs/LAUNCH.md has the variables, and
+what torchrun's flags are here.`,
+		Example: `  skerry run --replicas 4 --max-restarts 10 -- python train.py --lr 0.1
+  skerry run --replicas 2 --nproc-per-replica 4 --cuda-devices 0,1,2,3,4,5,6,7 --log-dir logs -- python train.py
+  skerry run --nnodes 3 --node-rank 0 --replicas 2 --lighthouse head:29510 --job vision -- ./trainer`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("COMMAND is missing, want: skerry run [flags] -- COMMAND [ARGUMENT…]")
+			}
+			return nil
+		},
+		RunE: o.run,
+	}
+	o.add(cmd)
+	return cmd
+}
+
+func (o *options) add(cmd *cobra.Command) {
+	f, c := cmd.Flags(), &o.cfg
+	f.SetInterspersed(false) // what follows the command is its own
+	f.SortFlags = false
+	f.IntVar(&c.Replicas, "replicas", 1, "replicas on this host")
+	f.IntVar(&c.Ranks, "nproc-per-replica", 1, "processes of a replica, which stand or fall together")
+	f.StringVar(&c.Job, "job", "default", "the job under whose name replicas meet")
+	f.IntVar(&c.MaxRestarts, "max-restarts", 10, "crashes that a replica may have before it is given up, beside those that were given back")
+	f.Int64Var(&c.RefillSteps, "refill-steps", launch.DefaultRefillSteps, "committed steps of a replica that give one crash back")
+	f.DurationVar(&c.RefillAfter, "refill", launch.DefaultRefillAfter, "life that gives one back, of a replica that no lighthouse knows")
+	f.IntVar(&c.MinReplicas, "min-replicas", 1, "replicas that must be done or able to run; with fewer the job has failed. A lighthouse of this command forms no quorum of fewer")
+	f.DurationVar(&c.Grace, "grace", launch.DefaultGrace, "time between SIGTERM and SIGKILL for ranks that are to drain")
+	f.DurationVar(&c.KillGrace, "kill-grace", launch.DefaultKillGrace, "the same for the other ranks of a replica of which one has died")
+	f.BoolVar(&o.forwardHUP, "forward-hup", false, "pass SIGHUP on to the ranks; else it is ignored")
+	f.StringSliceVar(&c.CUDADevices, "cuda-devices", nil, "GPUs of this host, a,b,c: each replica sees as many as it has ranks; empty: all see all")
+	f.StringVar(&c.LogDir, "log-dir", "", "folder for logs, DIR/JOB/replica-0/attempt-0/rank-0.log, in place of the terminal; empty: none")
+	f.BoolVar(&c.Tee, "tee", false, "with --log-dir: write to the terminal, too")
+	f.StringVar(&o.report, "report", "", "file for a report as JSON at the end; empty: none")
+	o.level = cli.NewChoice("info", "debug", "warn", "error")
+	f.Var(o.level, "log-level", "what is told on standard error of replicas that start and end, least")
+	o.python.add(f)
+	cli.Group(f, "Flags of a job on several hosts", func(f *pflag.FlagSet) {
+		f.IntVar(&c.Nodes, "nnodes", 1, "hosts on which this command runs, each with --replicas; they need one lighthouse")
+		f.IntVar(&c.Node, "node-rank", 0, "which of them this is, from 0; its replicas are numbered from there on")
+	})
+	o.lighthouse.AddOptional(cmd)
+	cli.Group(f, cli.Connection, func(f *pflag.FlagSet) {
+		f.StringVar(&c.Listen, "lighthouse-listen", "127.0.0.1:0", "where a lighthouse of this command listens, host:port; port 0: any")
+	})
+	addTorchrun(cmd)
+}
+
+// fields are the flags of the fields that errors name.
+var fields = map[string]string{
+	"Command": "COMMAND", "Job": "--job", "Replicas": "--replicas", "Ranks": "--nproc-per-replica", "Nodes": "--nnodes", "Node": "--node-rank",
+	"MaxRestarts": "--max-restarts", "MinReplicas": "--min-replicas", "RefillSteps": "--refill-steps", "RefillAfter": "--refill", "Grace": "--grace",
+	"KillGrace": "--kill-grace", "Lighthouse": "--lighthouse", "CUDADevices": "--cuda-devices",
+}
+
+// run runs the job to its end.
+func (o *options) run(cmd *cobra.Command, args []string) (err error) {
+	if err := torchrunOnly(cmd); err != nil {
+		return err
+	}
+	if err := o.fill(cmd, args); err != nil {
+		return err
+	}
+	l, err := launch.New(o.cfg)
+	if e, ok := errors.AsType[*launch.CommandError](err); ok {
+		return cli.WithStatus(statusOf(e), cli.Flagged(err, fields))
+	} else if err != nil {
+		return cli.Flagged(err, fields)
+	}
+	stop := make(chan struct{})
+	by := make(chan syscall.Signal, 1)
+	go func() { by <- o.pass(l, stop) }()
+	reaping, end := context.WithCancel(context.WithoutCancel(cmd.Context()))
+	var reaper sync.WaitGroup
+	if reap.First() {
+		reaper.Go(func() { reap.Run(reaping) })
+	}
+	report, err := l.Run(cmd.Context())
+	end()
+	reaper.Wait()
+	close(stop)
+	return o.tell(cmd, report, err, <-by)
+}
+
+// fill fills in what several flags say together.
+func (o *options) fill(cmd *cobra.Command, args []string) (err error) {
+	c := &o.cfg
+	if c.Command, err = o.python.command(args); err != nil {
+		return err
+	}
+	for _, name := range []string{"replicas", "nproc-per-replica", "nnodes", "min-replicas"} { // whose zero has another meaning
+		if f := cmd.Flags().Lookup(name); f.Value.String() == "0" {
+			return cli.Usagef("--%s = 0, want 1 or more", name)
+		}
+	}
+	if err := cli.Address(cmd, "lighthouse-listen"); err != nil {
+		return err
+	}
+	if c.Lighthouse, err = o.lighthouse.Given(); err != nil {
+		return err
+	}
+	if c.Guard, err = o.lighthouse.Guard(); err != nil {
+		return err
+	}
+	c.Env = guardVars(c.Guard)
+	c.Steps = o.steps
+	level, err := zerolog.ParseLevel(o.level.String())
+	if err != nil {
+		return err
+	}
+	stdout, stderr := cmd.OutOrStdout(), &shared{w: cmd.ErrOrStderr()}
+	c.Stdout, c.Stderr = stdout, stderr
+	plain := os.Getenv("NO_COLOR") != ""
+	c.Color = cli.IsTerminal(stdout) && !plain
+	c.Log = logline.Console(stderr, cli.IsTerminal(stderr.w) && !plain).Level(level)
+	return nil
+}
+
+// guardVars hands what flags say of certificates and tokens on to the ranks.
+func guardVars(o guard.Options) (vars []string) {
+	for name, value := range map[string]string{
+		guard.EnvTLSCA: o.TLSCA, guard.EnvTLSCert: o.TLSCert, guard.EnvTLSKey: o.TLSKey, guard.EnvTLSServerName: o.TLSServerName, guard.EnvTokenFile: o.TokenFile,
+	} {
+		if value != "" {
+			vars = append(vars, name+"="+value)
+		}
+	}
+	if o.TLSAnyRole {
+		vars = append(vars, guard.EnvTLSAnyRole+"="+strconv.FormatBool(true))
+	}
+	return vars
+}
+
+// steps asks a lighthouse elsewhere how far the job's replicas are.
+func (o *options) steps(ctx context.Context) ([]launch.Seen, error) {
+	st, _, err := o.lighthouse.Overview(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []launch.Seen
+	for _, j := range st.Jobs {
+		for _, r := range j.Replicas {
+			if j.Job == o.cfg.Job {
+				all = append(all, launch.Seen{ReplicaID: r.ReplicaID, Step: r.Step, Trains: r.Participant && !r.Heals})
+			}
+		}
+	}
+	return all, nil
+}
+
+// pass passes signals on until stop is closed. The first SIGINT or SIGTERM ends the command's
+// context, by which the job stops; pass returns it. The second one kills.
+func (o *options) pass(l *launch.Launcher, stop <-chan struct{}) (by syscall.Signal) {
+	const room = 8 // a burst of signals
+	signals := make(chan os.Signal, room)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE)
+	defer signal.Stop(signals)
+	for {
+		select {
+		case <-stop:
+			return by
+		case got := <-signals:
+			s, _ := got.(syscall.Signal)
+			switch {
+			case s == syscall.SIGINT || s == syscall.SIGTERM:
+				if by != 0 {
+					l.Kill()
+				}
+				by = s
+			case s == syscall.SIGPIPE: // what reads our output is gone, which is no reason to end training
+			case s != syscall.SIGHUP || o.forwardHUP:
+				l.Signal(s)
+			default:
+				o.cfg.Log.Warn().Msg("SIGHUP ignored; --forward-hup passes it on")
+			}
+		}
+	}
+}
+
+// tell writes the report, and returns what the command ends with.
+func (o *options) tell(cmd *cobra.Command, r launch.Report, err error, by syscall.Signal) error {
+	w := cmd.ErrOrStderr()
+	if f, ok := errors.AsType[*launch.Failure](err); ok {
+		_ = f.WriteTail(w) // as below
+	}
+	if len(r.Replicas) > 0 { // else nothing was started
+		_ = r.Write(w) // of a terminal that is gone there is nothing more to tell
+	}
+	if o.report != "" {
+		text, jerr := json.MarshalIndent(r, "", "  ")
+		if jerr == nil {
+			jerr = os.WriteFile(o.report, append(text, '\n'), 0o644)
+		}
+		if jerr != nil {
+			err = errors.Join(err, fmt.Errorf("--report: %w", jerr))
+		}
+	}
+	if err != nil {
+		return cli.WithStatus(statusOf(err), err)
+	}
+	well := 0
+	for _, one := range r.Replicas {
+		if one.Outcome != launch.Stopped {
+			well++
+		}
+	}
+	if by != 0 && well < len(r.Replicas) {
+		return cli.WithStatus(128+int(by), fmt.Errorf("stopped by %s: %d of %d replicas ended well", unix.SignalName(by), well, len(r.Replicas)))
+	}
+	return nil
+}
+
+// statusOf is the exit status of a job that has failed.
+func statusOf(err error) int {
+	if f, ok := errors.AsType[*launch.Failure](err); ok && f.Status > 0 {
+		return f.Status
+	}
+	if e, ok := errors.AsType[*launch.CommandError](err); ok {
+		if errors.Is(e, os.ErrPermission) || errors.Is(e, syscall.ENOEXEC) {
+			return statusNotRunnable
+		}
+		return statusNoCommand
+	}
+	return cli.StatusOf(err)
+}

@@ -1,0 +1,247 @@
+package runcmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/goleak"
+
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/internal/testkit"
+	"github.com/skerry-ft/skerry/launch"
+	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
+)
+
+func TestMain(m *testing.M) {
+	launch.Init()
+	if len(os.Args) > 1 && os.Args[1] == "run" { // a test has begun this binary again
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		status := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+		stop()
+		os.Exit(status)
+	}
+	for _, name := range []string{"SKERRY_LIGHTHOUSE", "TORCHFT_LIGHTHOUSE"} {
+		_ = os.Unsetenv(name) // the tests say themselves where one is
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// execute is the program with this command alone.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := &cobra.Command{Use: "skerry"}
+	root.AddCommand(Command())
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cli.Strict(root)
+	err := cli.Execute(ctx, root, args)
+	if err != nil {
+		cli.Say(stderr, "skerry", err)
+	}
+	return cli.StatusOf(err)
+}
+
+// run runs the command in this process.
+func run(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = execute(t.Context(), append([]string{"run"}, args...), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// The status is the job's, and what is told at the end names the cause.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "missing")
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, []byte("echo\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args   []string
+		status int
+		stderr []string
+	}{
+		{[]string{"--replicas=2", "--", "true"}, 0, []string{"replicas: 2 done; restarts: 0"}},
+		{[]string{"--max-restarts=1", "sh", "-c", "echo of mine >&2; exit 7"}, 7, []string{
+			"last lines of replica-0 rank 0:\n  of mine\n", "1 given up; restarts: 1", "skerry: 0 of the 1 replicas that must be there can run: replica-0 rank 0 (pid ", ": exit status 7\n"}},
+		{[]string{"--max-restarts=0", "--", "sh", "-c", "kill -9 $$"}, 137, []string{": killed by SIGKILL"}},
+		{[]string{missing}, 127, []string{`COMMAND = "` + missing + `" cannot be run, want a program in PATH`}},
+		{[]string{plain}, 126, []string{`COMMAND = "` + plain + `" cannot be run`}},
+	} {
+		status, _, stderr := run(t, c.args...)
+		if status != c.status {
+			t.Errorf("%q: status %d, want %d\n%s", c.args, status, c.status, stderr)
+		}
+		for _, text := range c.stderr {
+			if !strings.Contains(stderr, text) {
+				t.Errorf("%q: no %q in %s", c.args, text, stderr)
+			}
+		}
+	}
+}
+
+// torchrun's spellings are taken, and its flags that mean nothing say what to use.
+func TestTorchrunsFlags(t *testing.T) {
+	t.Parallel()
+	l := lighthousetest.Start(t, nil)
+	status, stdout, stderr := run(t, "--nproc_per_node", "2", "--nnodes=2", "--node_rank", "1", "--max_restarts=3", "--rdzv_id=vision", "--rdzv-endpoint", "http://"+l.Addr, "--no_python",
+		"sh", "-c", `echo "$REPLICA_GROUP_ID/$NUM_REPLICA_GROUPS $RANK/$WORLD_SIZE $TORCHELASTIC_RUN_ID $TORCHELASTIC_MAX_RESTARTS $SKERRY_LIGHTHOUSE $TORCHFT_LIGHTHOUSE"`)
+	lines := slices.Sorted(strings.Lines(stdout))
+	var want []string
+	for rank := range 2 {
+		want = append(want, fmt.Sprintf("replica-1:%d | 1/2 %d/2 vision 3 %s http://%s\n", rank, rank, l.Addr, l.Addr))
+	}
+	if status != 0 || !slices.Equal(lines, want) {
+		t.Errorf("status %d, %q, want %q\n%s", status, lines, want, stderr)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"--rdzv_backend=c10d true", "--rdzv-backend is torchrun's and means nothing here: leave it out: the lighthouse is the rendezvous"},
+		{"--run-path true", "--run-path is torchrun's"},
+		{"--nnodes=1:4 true", `--nnodes = "1:4", want a whole number`},
+		{"--nproc_per_node=gpu true", `--nproc-per-replica = "gpu", want a whole number`},
+		{"--nnodes=2 true", "--lighthouse = [], want the address of one that all 2 nodes reach"},
+		{"--standalone --lighthouse h:1 true", "--standalone with --lighthouse"},
+		{"--replicas=0 true", "--replicas = 0, want 1 or more"},
+		{"--replicas=2 --min-replicas=3 true", "--min-replicas = 3, want 1 to 2"},
+		{"--replicas=2 --cuda-devices=0 true", `--cuda-devices = ["0"], want one for each of 2 ranks`},
+		{"--job=a/b true", `--job = "a/b", want at most 128 letters`},
+		{"--lighthouse=nonsense true", `--lighthouse = "nonsense", want host:port or a URL`},
+		{"--module --no-python true", "--module with --no-python: want one of them"},
+		{"--replicas=2", "COMMAND is missing, want: skerry run [flags] -- COMMAND"},
+	} {
+		status, _, stderr := run(t, strings.Fields(c.args)...)
+		if status != cli.StatusUsage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: status %d, %q, want %q", c.args, status, stderr, c.want)
+		}
+	}
+	if status, _, stderr := run(t, "--standalone", "true"); status != 0 {
+		t.Errorf("--standalone: status %d, %s", status, stderr)
+	}
+}
+
+// What follows the command is its own, and --report has all that is told at the end.
+func TestArgumentsAndReport(t *testing.T) {
+	t.Parallel()
+	report := filepath.Join(t.TempDir(), "report.json")
+	status, stdout, stderr := run(t, "--report", report, "--max-restarts=1", "sh", "-c", `echo "$@"; [ $TORCHELASTIC_RESTART_COUNT = 1 ]`, "--replicas", "--help", "--", "-x")
+	if status != 0 || stdout != strings.Repeat("replica-0 | --help -- -x\n", 2) {
+		t.Errorf("status %d, %q\n%s", status, stdout, stderr)
+	}
+	text, err := os.ReadFile(report)
+	var r launch.Report
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil || len(r.Replicas) != 1 || r.Replicas[0].Restarts != 1 || r.Replicas[0].Failures[0].Status != 1 {
+		t.Errorf("%v, %s", err, text)
+	}
+}
+
+// A program of Python is run by Python.
+func TestPython(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	if _, err := (&pythonFlags{}).command([]string{"train.py"}); err == nil || !strings.Contains(err.Error(), "neither python nor python3") {
+		t.Errorf("without Python: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "python3"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		flags pythonFlags
+		args  string
+		want  string
+	}{
+		{pythonFlags{}, "train.py --lr 1", "python3 train.py --lr 1"},
+		{pythonFlags{module: true}, "pkg.train -m", "python3 -m pkg.train -m"},
+		{pythonFlags{noPython: true}, "train.py", "train.py"},
+		{pythonFlags{}, "./trainer x.py", "./trainer x.py"},
+	} {
+		got, err := c.flags.command(strings.Fields(c.args))
+		if err != nil || strings.Join(got, " ") != c.want {
+			t.Errorf("%+v %s: %q, %v, want %q", c.flags, c.args, got, err, c.want)
+		}
+	}
+}
+
+// begin runs the command in a process of its own.
+func begin(t *testing.T, args ...string) *testkit.Program {
+	t.Helper()
+	return testkit.Start(t, "skerry run", nil, append([]string{os.Args[0], "run"}, args...)...)
+}
+
+// SIGTERM and Ctrl-C drain, and are no failure if all ranks end well; other signals reach
+// ranks, and a hang-up does not.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	const script = `trap 'echo got TERM; exit 0' TERM; trap 'echo got HUP' HUP; trap 'echo got USR2' USR2; echo begun; while :; do sleep 0.02; done`
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		p := begin(t, "--", "sh", "-c", script)
+		p.Says("| begun", 0)
+		p.Signal(syscall.SIGHUP)
+		p.Says("SIGHUP ignored", 0)
+		p.Signal(syscall.SIGUSR2)
+		p.Says("| got USR2", 0)
+		p.Signal(s)
+		if status := p.Exits(); status != 0 || !strings.Contains(p.String(), "| got TERM") || strings.Contains(p.String(), "got HUP") {
+			t.Errorf("%v: status %d\n%s", s, status, p)
+		}
+	}
+	p := begin(t, "--forward-hup", "--", "sh", "-c", script)
+	p.Says("| begun", 0)
+	p.Signal(syscall.SIGHUP)
+	p.Says("| got HUP", 0)
+	p.Signal(syscall.SIGTERM)
+	p.Exits()
+}
+
+// A second signal kills, and ranks that had to be killed are no good end.
+func TestSecondSignalKills(t *testing.T) {
+	t.Parallel()
+	p := begin(t, "--replicas=2", "--grace=1h", "--", "sh", "-c", `trap 'echo waits' TERM; echo begun; while :; do sleep 0.02; done`)
+	p.Says("| begun", p.Says("| begun", 0))
+	p.Signal(syscall.SIGTERM)
+	p.Says("| waits", p.Says("| waits", 0))
+	p.Signal(syscall.SIGTERM)
+	if status := p.Exits(); status != 143 || !strings.Contains(p.String(), "skerry: stopped by SIGTERM: 0 of 2 replicas ended well\n") {
+		t.Errorf("status %d, want 143\n%s", status, p)
+	}
+}
+
+// A job outlives what reads its output, such as a tee that was killed.
+func TestOutputWithoutReader(t *testing.T) {
+	t.Parallel()
+	done := filepath.Join(t.TempDir(), "done")
+	out, said, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "run", "--", "sh", "-c", `echo begun; read x < "$0.go"; echo lost; echo lost; echo > "$0"`, done)
+	cmd.Stdout = said
+	if err := syscall.Mkfifo(done+".go", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := testkit.StartCmd(t, "skerry run", cmd)
+	if err := errors.Join(said.Close(), out.Close(), os.WriteFile(done+".go", []byte("\n"), 0)); err != nil {
+		t.Fatal(err)
+	}
+	if status := p.Exits(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+	if _, err := os.Stat(done); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,221 @@
+package launch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/launch/internal/child"
+	"github.com/skerry-ft/skerry/launch/internal/layout"
+	"github.com/skerry-ft/skerry/launch/internal/sweep"
+	"github.com/skerry-ft/skerry/store"
+)
+
+const (
+	// abandonAfter is how long a rank that was killed may take to end. One that takes longer is
+	// held in a call by the kernel, for a dead file server or GPU: the job goes on without.
+	abandonAfter = 30 * time.Second
+	// sweepLimit bounds the same of what ranks leave behind.
+	sweepLimit = 10 * time.Second
+	// drainLimit is how long the output of a rank is read after its end: what is left of it is
+	// in the pipe, unless something that has escaped the sweep writes there.
+	drainLimit = 2 * time.Second
+)
+
+// attempt is one start of a replica: its store and its ranks. It is owned by the replica's
+// goroutine.
+type attempt struct {
+	*replica
+
+	number int
+	mark   string
+	folder string // for error files
+	logs   string // for the ranks' output; empty: there is none
+	port   int    // of the store
+	ranks  []*rank
+	over   chan struct{}  // closed when the attempt has ended
+	beside sync.WaitGroup // the store, and what waits for a rank's end
+}
+
+// attempt starts the replica once, and returns when that has ended: nil if all ranks ended
+// with 0, else how the first that did not ended. Errors: *CommandError, at the first start.
+func (p *replica) attempt(ctx context.Context) (*Failure, error) {
+	a := &attempt{replica: p, number: p.attempts, over: make(chan struct{})}
+	p.attempts++
+	a.mark = fmt.Sprintf("%s.%d.%d", p.mark, p.index, a.number)
+	a.folder = filepath.Join(p.run.folder, fmt.Sprintf("%d-%d", p.index, a.number))
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	err := a.begin(serving)
+	var first *rank
+	if err == nil {
+		first = a.wait(ctx)
+	}
+	grace := time.Duration(0)
+	if err == nil && first == nil && !p.isKilled() {
+		grace = p.cfg.KillGrace // what is left may have something to write yet
+	}
+	a.end(grace)
+	stop()
+	a.beside.Wait()
+	failure := a.failed(first, err)
+	_ = os.RemoveAll(a.folder) // the run's folder goes at its end in any case
+	if e, ok := errors.AsType[*CommandError](err); ok && a.number == 0 {
+		return nil, e
+	}
+	return failure, nil
+}
+
+// begin starts the store and the ranks. After an error some of them may run.
+func (a *attempt) begin(ctx context.Context) (err error) {
+	if err := os.Mkdir(a.folder, 0o700); err != nil {
+		return fmt.Errorf("folder for what ranks say of their end: %w", err)
+	}
+	if a.cfg.LogDir != "" {
+		if a.logs, err = logFolder(filepath.Join(a.cfg.LogDir, folderName(a.cfg.Job), a.name), a.number); err != nil {
+			return fmt.Errorf("folder for logs of %s: %w", a.name, err)
+		}
+	}
+	if err := a.serve(ctx); err != nil {
+		return fmt.Errorf("store of %s: %w", a.name, err)
+	}
+	pids := zerolog.Arr()
+	for i := range a.cfg.Ranks {
+		if err := a.start(i); err != nil {
+			return err
+		}
+		pids.Int(a.ranks[i].proc.PID())
+	}
+	a.cfg.Log.Info().Str(logkey.ReplicaID, a.name).Int("attempt", a.number).Array("pids", pids).Msg("replica started")
+	return nil
+}
+
+// serve serves the store of this start.
+func (a *attempt) serve(ctx context.Context) error {
+	s, err := store.NewServer(store.ServerConfig{Listen: layout.Loopback + ":0", Log: zerolog.Nop()})
+	if err != nil {
+		return err
+	}
+	address, err := netip.ParseAddrPort(s.Addr())
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	a.port = int(address.Port())
+	a.beside.Go(func() {
+		if err := s.Run(ctx); err != nil && ctx.Err() == nil {
+			a.cfg.Log.Error().Str(logkey.ReplicaID, a.name).Err(err).Msg("store ended")
+		}
+	})
+	return nil
+}
+
+// wait waits for the end of all ranks. The first that does not end well, and the end of ctx,
+// end the others: SIGTERM, and SIGKILL after a while. It returns the first that did not end
+// well, or that does not end at all.
+func (a *attempt) wait(ctx context.Context) (first *rank) {
+	exits := make(chan *rank, len(a.ranks)) // each exits once
+	for _, one := range a.ranks {
+		a.beside.Go(func() {
+			select {
+			case <-one.proc.Exited():
+				exits <- one
+			case <-a.over:
+			}
+		})
+	}
+	told, killed := ctx.Done(), a.killed
+	var late <-chan time.Time
+	terminate := func(grace time.Duration) {
+		a.signal(syscall.SIGTERM)
+		told, late = nil, time.After(grace)
+	}
+	kill := func() {
+		a.signal(syscall.SIGKILL)
+		told, killed, late = nil, nil, time.After(abandonAfter)
+	}
+	for left := len(a.ranks); left > 0; {
+		select {
+		case one := <-exits:
+			left--
+			if first == nil && !one.proc.Status().OK() {
+				first = one
+				if told != nil {
+					terminate(a.cfg.KillGrace)
+				}
+			}
+		case <-told:
+			order, _ := errors.AsType[stopped](context.Cause(ctx)) // nothing else ends it
+			terminate(order.grace)
+		case <-killed:
+			kill()
+		case <-late:
+			if killed == nil { // the kernel holds what is left: see abandonAfter
+				return cmp.Or(first, a.held())
+			}
+			kill()
+		}
+	}
+	return first
+}
+
+// signal sends a signal to the ranks that run.
+func (a *attempt) signal(s syscall.Signal) {
+	for _, one := range a.ranks {
+		one.proc.Signal(s)
+	}
+}
+
+// held is the first rank that does not end.
+func (a *attempt) held() *rank {
+	return a.ranks[slices.IndexFunc(a.ranks, func(one *rank) bool { return !one.ended() })]
+}
+
+// end ends what is left of the start, with SIGTERM first if there is a grace, and takes what
+// was written.
+func (a *attempt) end(grace time.Duration) {
+	close(a.over)
+	a.signal(syscall.SIGKILL) // of a start that was not whole
+	sessions := make(map[int]bool)
+	for _, one := range a.ranks {
+		sessions[one.proc.PID()] = true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), grace+sweepLimit)
+	defer cancel()
+	left, err := sweep.End(ctx, sweep.Target{Mark: a.mark, Sessions: sessions}, grace)
+	if left > 0 || err != nil {
+		a.cfg.Log.Info().Str(logkey.ReplicaID, a.name).Int("attempt", a.number).Int("processes", left).Err(err).Msg("what the ranks left behind was ended")
+	}
+	for _, one := range a.ranks {
+		a.release(one, err == nil)
+	}
+}
+
+// failed tells how the start ended: by the end of a rank, by an error before, or well.
+func (a *attempt) failed(first *rank, err error) *Failure {
+	f := &Failure{Replica: a.name, Attempt: a.number, At: time.Now()}
+	switch {
+	case err != nil:
+		f.Rank, f.Message, f.how = len(a.ranks), err.Error(), child.Status{Code: 1}
+	case first == nil:
+		return nil
+	default:
+		f.Rank, f.PID, f.Tail, f.Log, f.Message = first.rank, first.proc.PID(), first.tail.Lines(), first.log, recorded(first.errorFile)
+		if first.ended() {
+			f.how = first.proc.Status()
+		} else {
+			f.how, f.Message = child.Status{Code: -1, Signal: syscall.SIGKILL}, "it was killed and does not end: the kernel holds it in a call"
+		}
+	}
+	f.Status, f.Signal = f.how.Shell(), f.how.Signal
+	return f
+}

@@ -1,0 +1,88 @@
+// Package launch starts the replicas of a job on this host, starts each of them again when
+// it dies, and ends with the job: it is what torchrun is to PyTorch, and the library of the
+// command skerry run.
+//
+// # Usage
+//
+//	func main() {
+//		launch.Init() // does not return in the keeper, see Life
+//		l, err := launch.New(launch.Config{Command: []string{"python", "train.py"}, Replicas: 4, Ranks: 2})
+//		report, err := l.Run(ctx)
+//	}
+//
+// # What is started
+//
+// A replica is Config.Ranks processes that run the same command and stand or fall together.
+// Each has a session of its own, nothing to read, and the environment of this process with
+// variables on top, which are made anew for each start:
+//
+//	RANK, LOCAL_RANK, ROLE_RANK            the index of the process in its replica
+//	WORLD_SIZE, LOCAL_WORLD_SIZE,          how many processes a replica has
+//	ROLE_WORLD_SIZE
+//	GROUP_RANK, GROUP_WORLD_SIZE           0 and 1: a replica lives on one host
+//	ROLE_NAME                              default
+//	MASTER_ADDR, MASTER_PORT               the replica's store
+//	TORCHELASTIC_RUN_ID                    the job
+//	TORCHELASTIC_RESTART_COUNT             how often this replica was started before
+//	TORCHELASTIC_MAX_RESTARTS              Config.MaxRestarts
+//	TORCHELASTIC_USE_AGENT_STORE           True: no rank is to serve the store
+//	TORCHELASTIC_ERROR_FILE                where torch's @record puts an exception, for the report
+//	REPLICA_GROUP_ID, NUM_REPLICA_GROUPS   the index of the replica in its job, and how many there are to be
+//	SKERRY_LIGHTHOUSE, TORCHFT_LIGHTHOUSE  where the lighthouse is; of torchft's, one URL
+//	SKERRY_JOB, SKERRY_PLAIN_GROUP_STORE   the job; true
+//	CUDA_VISIBLE_DEVICES                   the replica's share of Config.CUDADevices, if there are any
+//	OMP_NUM_THREADS, PYTHONUNBUFFERED,     1, unless they are set; the first with more than one rank alone
+//	TORCH_NCCL_ASYNC_ERROR_HANDLING
+//	SKERRY_RUN_MARK                        by which a start's processes are found again
+//
+// How many replicas train is never in the environment, for it changes: a Manager tells it.
+// The store is served by this process, on loopback, in PyTorch's protocol; each start has a
+// store of its own, so that no rank meets keys of the start before.
+//
+// # Life
+//
+//	          a rank ends with another status than 0, or by a signal
+//	       ┌─────────────────────────────────────────────────────────┐
+//	       ▼                                                         │
+//	[pause] ─▶ start ─▶ all ranks run ─▶ all have ended with 0 ─▶ done
+//	       │                       └────▶ told to stop ─▶ SIGTERM, Grace, SIGKILL ─▶ stopped
+//	       └─▶ given up: the budget is spent
+//
+// When a rank dies, the others of its replica are sent SIGTERM, and SIGKILL after KillGrace:
+// they may hang in a collective. Then the replica, and it alone, is started again. The
+// budget is MaxRestarts crashes of a replica; RefillSteps committed steps give one back, or
+// RefillAfter of life where no lighthouse knows the replica. Joins, drains and heals of others
+// cost none. A command that cannot be started at all ends the job at once.
+//
+// When fewer than MinReplicas are done or may still run, the job has failed: the others are
+// stopped, and Run returns a *Failure that says which rank was the cause. When none runs
+// any more, Run returns.
+//
+// SIGTERM goes to ranks alone, and not to what they have started: a data loader that died of
+// it would spoil the drain. SIGKILL goes to everything. What ranks leave behind is ended
+// when their start has: killed if that was by a crash, else with SIGTERM first, and SIGKILL
+// after KillGrace. When this process dies, of SIGKILL too, the kernel kills the
+// ranks (the parent death signal), and the keeper, a second process of this binary, kills
+// what they have started: all in their sessions, and all that carry the mark in their
+// environment. A process that has left both escapes.
+//
+// # Output
+//
+// A line of a rank is written whole, with the replica and the rank before it, to
+// Config.Stdout or Config.Stderr, or to a file of the rank's own under Config.LogDir. A line
+// ends with a line feed or a carriage return, after 64 KiB, or when nothing has
+// followed it for a second.
+//
+// # Goroutines
+//
+//	Run           owns the list of replicas; waits for their ends, Scale, and ctx
+//	replica       one for each; owns its budget and its current start
+//	child         one for each rank, on a thread of its own, until it is reaped
+//	pump          two for each rank, until its output has ended
+//	store         one for each start
+//	keeper        one, that starts the keeper again should it die
+//	lighthouse    one, if the lighthouse is ours
+//	progress      one, that asks how many steps were committed
+//
+// All of them have ended when Run returns.
+package launch

@@ -1,0 +1,146 @@
+package launch
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/skerry-ft/skerry/launch/internal/child"
+	"github.com/skerry-ft/skerry/launch/internal/keeper"
+)
+
+// Init turns the keeper's process into the keeper, and does not return in it; in any other
+// process it returns at once. Call it at the top of main, or of TestMain, before flags are
+// parsed: the keeper is this binary, begun again.
+func Init() { keeper.Init() }
+
+// ErrOver is returned by Scale when Run has returned.
+var ErrOver = errors.New("launch: the job is over")
+
+// Launcher runs one job, or one host's share of it. Run is called once; all else is safe for
+// concurrent use.
+type Launcher struct {
+	cfg    Config
+	scale  chan scaling
+	over   chan struct{} // closed when Run has returned
+	killed chan struct{} // closed by Kill
+	kill   func()
+
+	mu struct {
+		sync.Mutex
+
+		ranks map[*child.Process]struct{} // those that run
+	}
+}
+
+// scaling is a call of Scale.
+type scaling struct {
+	replicas int
+	answer   chan error // capacity 1
+}
+
+// New checks a configuration. It starts nothing. Errors: those of Validate, *CommandError
+// among them.
+func New(cfg Config) (*Launcher, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	l := &Launcher{cfg: cfg.withDefaults(), scale: make(chan scaling), over: make(chan struct{}), killed: make(chan struct{})}
+	l.kill = sync.OnceFunc(func() { close(l.killed) })
+	l.mu.ranks = make(map[*child.Process]struct{})
+	return l, nil
+}
+
+// Kill kills all ranks now, whatever they are doing, and ends Run. It is what a second Ctrl-C
+// is for.
+func (l *Launcher) Kill() { l.kill() }
+
+// isKilled tells whether Kill was called.
+func (l *Launcher) isKilled() bool {
+	select {
+	case <-l.killed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Signal sends a signal to all ranks that run.
+func (l *Launcher) Signal(s syscall.Signal) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for p := range l.mu.ranks {
+		p.Signal(s)
+	}
+}
+
+// Scale changes how many replicas are wanted, while Run runs. More are started at once; of
+// fewer the highest are sent SIGTERM, at which they drain. It returns when that has begun.
+// Errors: ErrOver; the end of ctx; a number that the configuration does not allow.
+func (l *Launcher) Scale(ctx context.Context, replicas int) error {
+	most := maxProcesses / l.cfg.Ranks
+	switch {
+	case l.cfg.Nodes > 1:
+		return fmt.Errorf("replicas = %d, want no change with %d nodes: their replicas are numbered by how many each has", replicas, l.cfg.Nodes)
+	case replicas < l.cfg.MinReplicas || replicas > most:
+		return fmt.Errorf("replicas = %d, want %d (MinReplicas) to %d", replicas, l.cfg.MinReplicas, most)
+	case len(l.cfg.CUDADevices) > 0 && replicas*l.cfg.Ranks > len(l.cfg.CUDADevices):
+		return fmt.Errorf("replicas = %d, want %d at most: there are %d devices", replicas, len(l.cfg.CUDADevices)/l.cfg.Ranks, len(l.cfg.CUDADevices))
+	}
+	s := scaling{replicas, make(chan error, 1)}
+	select {
+	case l.scale <- s:
+		return <-s.answer
+	case <-l.over:
+		return ErrOver
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Run runs the job to its end and returns what became of it, with an error as well. The end of
+// ctx stops the job: all ranks are sent SIGTERM, and SIGKILL after Config.Grace; that alone
+// is no error. Errors: *JobError, whose cause is a *Failure, if too few replicas are
+// left; *CommandError if the command cannot be run; those of a lighthouse or a
+// keeper that cannot be started.
+func (l *Launcher) Run(ctx context.Context) (report Report, err error) {
+	defer close(l.over)
+	began := time.Now()
+	defer func() { report.Took = time.Since(began) }()
+	report.Job = l.cfg.Job
+	folder, err := os.MkdirTemp("", "skerry-run-")
+	if err != nil {
+		return report, fmt.Errorf("folder for what ranks say of their end: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	mark := rand.Text()
+	k, err := keeper.Start(mark, folder)
+	if err != nil {
+		return report, err
+	}
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	around, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	beside.Go(func() {
+		if err := k.Run(around); err != nil {
+			l.cfg.Log.Warn().Err(err).Msg("keeper ended with an error")
+		}
+	})
+	addresses, steps, err := l.lighthouse(around, &beside)
+	if err != nil {
+		return report, err
+	}
+	r := newRun(l, l.cfg.plan(addresses), k, mark, folder)
+	if steps != nil {
+		beside.Go(func() { r.watch(around, steps) })
+	}
+	err = r.loop(ctx)
+	report.Replicas = r.reports()
+	return report, err
+}

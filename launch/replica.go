@@ -1,0 +1,93 @@
+package launch
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/backoff"
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/launch/internal/budget"
+)
+
+// stopped is why a replica's life ends from without.
+type stopped struct {
+	grace time.Duration // between SIGTERM and SIGKILL
+}
+
+func (stopped) Error() string { return "told to stop" }
+
+// replica is one replica, in all its starts. While it lives, its goroutine owns it but for
+// what says otherwise; then loop does.
+type replica struct {
+	*run
+
+	index  int // among this launcher's
+	name   string
+	budget *budget.Budget
+
+	attempts int // starts so far
+	restarts int
+	failures []*Failure
+	last     *Failure
+	unable   error // it cannot be started at all
+
+	// Of loop, always.
+	stop    context.CancelCauseFunc
+	outcome Outcome // empty: it lives
+	shrunk  bool    // by Scale
+
+	// What the lighthouse tells of this start; watch writes them.
+	committed atomic.Int64
+	known     atomic.Bool
+}
+
+// live starts a replica, and starts it again, until it is done, told to stop, or given up.
+func (p *replica) live(ctx context.Context) Outcome {
+	for ctx.Err() == nil {
+		p.committed.Store(0)
+		p.known.Store(false)
+		began := time.Now()
+		failure, err := p.attempt(ctx)
+		switch {
+		case err != nil:
+			p.unable = err
+			return GivenUp
+		case failure == nil:
+			return Done
+		case ctx.Err() != nil:
+			p.note(failure)
+			return Stopped
+		}
+		p.note(failure)
+		pause, again := p.budget.Crash(budget.Life{Ran: time.Since(began), Known: p.known.Load(), Steps: p.committed.Load()})
+		if !again {
+			return GivenUp
+		}
+		p.cfg.Log.Warn().Str(logkey.ReplicaID, p.name).Err(failure).Int("crash", p.budget.Spent()).Int("of", p.cfg.MaxRestarts).
+			Dur("pause", pause).Msg("replica crashed, and starts again")
+		if backoff.Sleep(ctx, pause) == nil {
+			p.restarts++
+		}
+	}
+	return Stopped
+}
+
+// note keeps a crash for the report.
+func (p *replica) note(f *Failure) {
+	p.last = f
+	p.failures = append(p.failures[max(len(p.failures)-maxFailures+1, 0):], f)
+}
+
+// failure is why the replica was given up.
+func (p *replica) failure() error {
+	if p.unable != nil {
+		return p.unable
+	}
+	return p.last
+}
+
+// report tells of the replica.
+func (p *replica) report() ReplicaReport {
+	return ReplicaReport{Replica: p.name, Outcome: p.outcome, Restarts: p.restarts, Failures: p.failures}
+}

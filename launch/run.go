@@ -1,0 +1,238 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/logkey"
+	"github.com/skerry-ft/skerry/launch/internal/budget"
+	"github.com/skerry-ft/skerry/launch/internal/keeper"
+	"github.com/skerry-ft/skerry/launch/internal/layout"
+	"github.com/skerry-ft/skerry/launch/internal/output"
+	"github.com/skerry-ft/skerry/launch/internal/progress"
+)
+
+// lookEvery is how often the lighthouse is asked how many steps were committed.
+const lookEvery = 2 * time.Second
+
+// death is the end of a replica's life.
+type death struct {
+	*replica
+
+	outcome Outcome
+}
+
+// run is the one run of a Launcher. It is owned by the goroutine in loop, but for what says
+// otherwise.
+type run struct {
+	*Launcher
+
+	plan      layout.Plan
+	keeper    *keeper.Keeper
+	mark      string // of all starts
+	folder    string // for error files
+	out, errs *output.Writer
+
+	wanted  atomic.Int64 // replicas, for what a start is told
+	lives   sync.WaitGroup
+	ended   chan death
+	running int
+	ending  bool  // no more replicas are started
+	failed  error // why, if the job has failed
+
+	mu struct {
+		sync.Mutex
+
+		replicas []*replica // by index; none is ever taken out
+	}
+}
+
+func newRun(l *Launcher, plan layout.Plan, k *keeper.Keeper, mark, folder string) *run {
+	r := &run{Launcher: l, plan: plan, keeper: k, mark: mark, folder: folder, ended: make(chan death)}
+	if l.cfg.LogDir == "" || l.cfg.Tee {
+		if l.cfg.Stdout != nil {
+			r.out = output.NewWriter(l.cfg.Stdout)
+		}
+		if l.cfg.Stderr == l.cfg.Stdout {
+			r.errs = r.out // lines of both stay whole
+		} else if l.cfg.Stderr != nil {
+			r.errs = output.NewWriter(l.cfg.Stderr)
+		}
+	}
+	return r
+}
+
+// loop starts the replicas, and returns when none runs any more.
+func (r *run) loop(ctx context.Context) error {
+	defer r.lives.Wait()
+	r.wanted.Store(int64(r.cfg.Replicas))
+	for range r.cfg.Replicas {
+		r.begin(ctx, r.add())
+	}
+	stop := ctx.Done()
+	killed := r.killed
+	for r.running > 0 {
+		select {
+		case d := <-r.ended:
+			r.running--
+			d.replica.outcome = d.outcome
+			r.take(ctx, d.replica)
+		case s := <-r.scale:
+			s.answer <- r.rescale(ctx, s.replicas)
+		case <-stop:
+			stop = nil
+			r.stopAll(stopped{r.cfg.Grace})
+		case <-killed: // the starts see to it that all end
+			killed = nil
+			r.stopAll(stopped{})
+		}
+	}
+	return r.failed
+}
+
+// add makes the next replica.
+func (r *run) add() *replica {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rule := budget.Rule{Most: r.cfg.MaxRestarts, RefillSteps: r.cfg.RefillSteps, RefillAfter: r.cfg.RefillAfter}
+	one := &replica{run: r, index: len(r.mu.replicas), budget: budget.New(rule)}
+	one.name = r.plan.Name(one.index)
+	r.mu.replicas = append(r.mu.replicas, one)
+	return one
+}
+
+// all are the replicas that there are.
+func (r *run) all() []*replica {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.replicas[:len(r.mu.replicas):len(r.mu.replicas)]
+}
+
+// begin lets a replica live, until it ends, or is told to stop.
+func (r *run) begin(ctx context.Context, one *replica) {
+	life, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	one.stop, one.outcome, one.shrunk = stop, "", false
+	r.running++
+	r.lives.Go(func() {
+		r.ended <- death{one, one.live(life)} // loop takes it: it counts those that run
+		stop(nil)
+	})
+}
+
+// stopAll tells all replicas to stop, and starts no more.
+func (r *run) stopAll(order stopped) {
+	r.ending = true
+	for _, one := range r.all() {
+		one.stop(order)
+	}
+}
+
+// take sees to what the end of a replica means for the job.
+func (r *run) take(ctx context.Context, one *replica) {
+	log := r.cfg.Log.Info().Str(logkey.ReplicaID, one.name)
+	switch {
+	case one.outcome == GivenUp:
+		log.Discard()
+		r.lose(one)
+	case one.shrunk && !r.ending && one.index < int(r.wanted.Load()):
+		log.Msg("replica drained, and is wanted again")
+		r.begin(ctx, one)
+	default:
+		log.Str("outcome", string(one.outcome)).Msg("replica ended")
+	}
+}
+
+// lose gives a replica up, and the job if too few are left.
+func (r *run) lose(one *replica) {
+	left := 0
+	for _, other := range r.all() {
+		if other.outcome != GivenUp && !other.shrunk {
+			left++
+		}
+	}
+	r.cfg.Log.Error().Str(logkey.ReplicaID, one.name).Int("left", left).Err(one.failure()).Msg("replica given up")
+	switch {
+	case r.ending:
+	case one.unable != nil: // nor will another start be
+		r.failed = one.unable
+		r.stopAll(stopped{r.cfg.KillGrace})
+	case left < r.cfg.MinReplicas:
+		r.failed = &JobError{Left: left, Want: r.cfg.MinReplicas, Cause: one.last}
+		r.stopAll(stopped{r.cfg.KillGrace})
+	}
+}
+
+// rescale starts replicas that are missing, and stops those that are too many.
+func (r *run) rescale(ctx context.Context, wanted int) error {
+	if r.ending {
+		return errors.New("the job ends: want no change any more")
+	}
+	r.cfg.Log.Info().Int64("from", r.wanted.Load()).Int("to", wanted).Msg("wanted replicas changed")
+	r.wanted.Store(int64(wanted))
+	for _, one := range r.all() {
+		switch gone := one.outcome != ""; {
+		case one.index >= wanted && !gone && !one.shrunk:
+			one.shrunk = true
+			one.stop(stopped{r.cfg.Grace})
+		case one.index < wanted && gone && one.shrunk:
+			r.begin(ctx, one)
+		}
+	}
+	for len(r.all()) < wanted {
+		r.begin(ctx, r.add())
+	}
+	return nil
+}
+
+// reports tells of all replicas, once none runs.
+func (r *run) reports() (all []ReplicaReport) {
+	for _, one := range r.all() {
+		all = append(all, one.report())
+	}
+	return all
+}
+
+// watch asks how many steps the replicas have committed, until ctx ends. A lighthouse that
+// does not answer gives nothing back, and is asked again.
+func (r *run) watch(ctx context.Context, steps steps) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	counters := make(map[int]*progress.Counter)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		asking, cancel := context.WithTimeout(ctx, lookEvery)
+		seen, err := steps(asking)
+		cancel()
+		if err == nil {
+			r.count(counters, seen)
+		}
+	}
+}
+
+// count credits replicas with the steps since the last look. Of two incarnations of one
+// replica, the one that trains counts.
+func (r *run) count(counters map[int]*progress.Counter, seen []Seen) {
+	now := make(map[int]progress.Seen)
+	for _, s := range seen {
+		if index, ok := progress.Index(s.ReplicaID); ok && s.Trains {
+			now[index] = progress.Seen{ID: s.ReplicaID, Step: s.Step, Trains: true}
+		}
+	}
+	for i, one := range r.all() {
+		if counters[i] == nil {
+			counters[i] = new(progress.Counter)
+		}
+		look, there := now[r.plan.Index(i)]
+		one.committed.Add(counters[i].See(look))
+		if there {
+			one.known.Store(true)
+		}
+	}
+}

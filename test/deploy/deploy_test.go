@@ -62,11 +62,68 @@ func TestKubernetesManifests(t *testing.T) {
 	}
 }
 
+// TestReplicaUnit: systemd finds nothing wrong with the unit of replicas.
+func TestReplicaUnit(t *testing.T) {
+	t.Parallel()
+	text := read(t, "systemd/skerry-replica@.service")
+	for _, want := range []string{"KillSignal=SIGTERM", "Restart=on-failure", "TimeoutStopSec=120"} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("the unit has no %s", want)
+		}
+	}
+	analyze := tool(t, "systemd-analyze")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := filepath.Join(t.TempDir(), "skerry-replica@0.service")
+	if err := os.WriteFile(unit, []byte(strings.Replace(text, "/usr/local/bin/trainer", self, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := run(t, "", analyze, "verify", "--man=no", unit); strings.Contains(out, "skerry-replica@0.service:") {
+		t.Errorf("systemd-analyze verify: %s", out)
+	}
+}
+
+// TestTrainerFlagsExist: the trainer takes every flag that the files give it.
+func TestTrainerFlagsExist(t *testing.T) {
+	t.Parallel()
+	help, err := exec.CommandContext(t.Context(), "go", "run", "github.com/skerry-ft/skerry/examples/digits/trainer", "-help").CombinedOutput()
+	if err != nil {
+		t.Fatal(err)
+	}
+	flag := regexp.MustCompile(`(?m)(?:^|[\s"\[])(--[a-z][a-z-]+)[= ]`)
+	known := map[string]bool{"--array": true} // sbatch's
+	for _, m := range flag.FindAllStringSubmatch(string(help)+" ", -1) {
+		known[m[1]] = true
+	}
+	for file, least := range map[string]int{
+		"systemd/skerry-replica@.service": 3, "kubernetes/jobset/jobset.yaml": 5, "kubernetes/job/job.yaml": 5,
+		"compose/compose.yaml": 16, "nomad/skerry.nomad.hcl": 4, "slurm/skerry.sbatch": 4,
+	} {
+		n := 0
+		for _, line := range strings.Split(read(t, file), "\n") {
+			if !regexp.MustCompile(`--index|--replicas|-steps=|-checkpoint-dir|-drained-status[= ]\d`).MatchString(line) {
+				continue
+			}
+			for _, m := range flag.FindAllStringSubmatch(line+" ", -1) {
+				n++
+				if !known[m[1]] {
+					t.Errorf("%s: the trainer does not know %s", file, m[1])
+				}
+			}
+		}
+		if n < least {
+			t.Errorf("%s: %d flags of the trainer found, want %d", file, n, least)
+		}
+	}
+}
+
 // TestFlagsExist: every flag that the files give is one that the lighthouse
 // takes.
 func TestFlagsExist(t *testing.T) {
 	t.Parallel()
-	help, err := exec.CommandContext(t.Context(), "go", "run", "github.com/skerry-ft/skerry/cmd/lighthouse", "--help").Output()
+	help, err := exec.CommandContext(t.Context(), "go", "run", "github.com/skerry-ft/skerry/cmd/lighthouse", "--help").CombinedOutput()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +132,12 @@ func TestFlagsExist(t *testing.T) {
 	for _, m := range flag.FindAllStringSubmatch(string(help), -1) {
 		known[m[1]] = true
 	}
-	for _, file := range []string{"systemd/skerry-lighthouse.service", "kubernetes/lighthouse.yaml"} {
-		found := flag.FindAllStringSubmatch(read(t, file), -1)
+	for _, file := range []string{"systemd/skerry-lighthouse.service", "kubernetes/lighthouse/lighthouse.yaml", "compose/compose.yaml"} {
+		text := read(t, file)
+		if at := strings.Index(text, "\nservices:"); at >= 0 { // docker's flags, and those of the health check, stand before
+			text = regexp.MustCompile(`(?m)^  replica.*$`).ReplaceAllString(text[at:], "")
+		}
+		found := flag.FindAllStringSubmatch(text, -1)
 		if len(found) < 6 {
 			t.Errorf("%s: %d flags, want more", file, len(found))
 		}

@@ -12,7 +12,9 @@
 // that --linger says, so that one that is behind can still heal. SIGTERM and
 // Ctrl-C drain it: it finishes its step, and leaves once the others have formed
 // a quorum without it; a second signal ends it at once. So does an operator's kill,
-// by the lighthouse's page or "skerry kill", with status 1. What no flag says is taken
+// by the lighthouse's page or "skerry kill", with status 1. The status after a drain is 0, as
+// that after the last step; --drained-status has another one, by which a scheduler knows a
+// replica that is to come back. What no flag says is taken
 // from the environment, as manager.Config.FromEnv has it: SKERRY_TLS_CA,
 // SKERRY_TLS_CERT, SKERRY_TLS_KEY and SKERRY_TOKEN_FILE guard it; and its steps are traced
 // to OTEL_EXPORTER_OTLP_ENDPOINT, if that is set: see package oteltrace.
@@ -73,7 +75,10 @@ func main() {
 func run(signals <-chan os.Signal, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stdout)
 	if err == nil && !o.help {
-		err = train(signals, o, &teller{w: stdout}, stderr)
+		tell := &teller{w: stdout}
+		if err = train(signals, o, tell, stderr); err == nil && tell.drained.Load() {
+			return o.drained
+		}
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "trainer: %s\n", printable.Text(err.Error()))
@@ -197,6 +202,7 @@ func trainAndLeave(ctx context.Context, t learner, tell *teller, linger time.Dur
 		err = t.Finish(ctx, linger)
 	}
 	if errors.Is(err, manager.ErrDrained) {
+		tell.drained.Store(!tell.done.Load())
 		return nil
 	}
 	return err
@@ -223,8 +229,9 @@ func drainOn(ctx context.Context, signals <-chan os.Signal, m *manager.Manager) 
 type teller struct {
 	mu sync.Mutex // of w
 
-	w    io.Writer
-	done atomic.Bool // this replica has had its steps
+	w       io.Writer
+	done    atomic.Bool // this replica has had its steps
+	drained atomic.Bool // it left before it had
 }
 
 func (t *teller) line(format string, args ...any) {

@@ -60,6 +60,7 @@ func TestBadFlags(t *testing.T) {
 		{"-gpu=tpu", `--gpu = "tpu", want nothing, or one of nccl baby:nccl`},
 		{"-gpu-index=-1", "--gpu-index = -1, want 0 or more"},
 		{"-rounds=often", `By = "often", want one of localsgd, diloco, streaming`},
+		{"-drained-status=256", "--drained-status = 256, want 0 to 125"},
 		{"-linger=-1s", "--linger = -1s, want 0 or more"},
 		{"-lighthouse=here", `Lighthouse = "here", want host:port`},
 		{"-lighthouse=", `Lighthouse = [""], want the address of at least one lighthouse server, host:port`},
@@ -335,20 +336,21 @@ var (
 // endLine is what a trainer says when it has had its steps.
 var endLine = regexp.MustCompile(`step [34]00: test accuracy ([0-9.]+), sha256 ([0-9a-f]+)`)
 
-// SIGTERM drains: nobody loses a step by it, and the status is 0. Ctrl-C does
+// SIGTERM drains: no replica loses a step by it, and the status is 0, or --drained-status. Ctrl-C does
 // the same, to the last one too.
 func TestSignalsDrain(t *testing.T) {
 	t.Parallel()
 	house := lighthousetest.Start(t, lighthousetest.Patient)
 	var all []*testkit.Program
 	for i := range 3 {
-		all = append(all, start(t, "-lighthouse", house.Addr, "-replicas=3", fmt.Sprint("-index=", i), "-steps=100000", "-step-time=20ms"))
+		all = append(all, start(t, "-lighthouse", house.Addr, "-replicas=3", fmt.Sprint("-index=", i), "-steps=100000", "-step-time=20ms",
+			"-drained-status", []string{"75", "0", "0"}[i]))
 	}
 	for _, tr := range all {
 		tr.Says("step 50: ", 0)
 	}
 	all[0].Signal(syscall.SIGTERM)
-	if status, text := all[0].Exits(), all[0].String(); status != 0 || !strings.Contains(text, "draining: ") || strings.Contains(text, "discarded") {
+	if status, text := all[0].Exits(), all[0].String(); status != 75 || !strings.Contains(text, "draining: ") || strings.Contains(text, "discarded") {
 		t.Errorf("the drained one: status %d\n%s", status, text)
 	}
 	for _, tr := range all[1:] {

@@ -18,6 +18,10 @@ import (
 // defaultLighthouse is where a lighthouse on this host is that has no other address.
 const defaultLighthouse = "127.0.0.1:29510"
 
+// maxStatus is the highest exit status that a process may choose: shells tell of signals by
+// those above.
+const maxStatus = 125
+
 // options are the flags.
 type options struct {
 	digits      digits.Config
@@ -31,6 +35,7 @@ type options struct {
 	keep        keepOptions
 	gpu         gpuOptions
 	rounds      roundOptions
+	drained     int // exit status of a replica that was drained before its last step
 	verbose     bool
 	debug       bool
 	help        bool // was all that was asked for
@@ -62,6 +67,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	f.StringVar(&c.Hook, "hook", digits.HookNone, "how gradients are averaged, the same on all replicas: "+strings.Join(digits.Hooks(), ", "))
 	f.DurationVar(&c.StepTime, "step-time", 50*time.Millisecond, "how long a step takes at least")
 	f.DurationVar(&o.stepTimeout, "step-timeout", time.Minute, "bounds everything that a step waits for; half a minute of it at most for the lighthouse")
+	f.IntVar(&o.drained, "drained-status", 0, "exit status after a drain before the last step, for schedulers that are to start the replica again")
 	f.DurationVar(&o.linger, "linger", 5*time.Second, "how long to stay for others at the end")
 	f.StringVar(&o.keep.dir, "checkpoint-dir", "", "folder for checkpoints, one for all replicas; a run goes on from the newest whole one in it; empty: none")
 	f.Int64Var(&o.keep.every, "checkpoint-every", 50, "steps between two checkpoints")
@@ -146,6 +152,8 @@ func (o options) validate() error {
 		return fmt.Errorf("--gpu-index = %d, want 0 or more", o.gpu.index)
 	case o.gpu.how != "" && o.digits.Hook != digits.HookNone:
 		return fmt.Errorf("--hook = %q with --gpu, want %s: hooks want gradients in host memory", o.digits.Hook, digits.HookNone)
+	case o.drained < 0 || o.drained > maxStatus:
+		return fmt.Errorf("--drained-status = %d, want 0 to %d", o.drained, maxStatus)
 	case o.linger < 0:
 		return fmt.Errorf("--linger = %v, want 0 or more", o.linger)
 	}

@@ -42,7 +42,7 @@ var readme = []rule{
 	{is: "go run ./cmd/skerry history", varies: true, says: []string{"replica-1 died: "}},
 	{is: "go run ./cmd/skerry why", varies: true, says: []string{"stands; it was formed because", "replica-1 died: "}},
 	{is: "go run ./cmd/skerry why replica-1", varies: true, says: []string{"is lost:"}},
-	{is: "go build -o /tmp/trainer ./examples/digits/trainer", fresh: true},
+	{is: "go build -o /tmp/trainer ./examples/digits/trainer", as: copied, fresh: true},
 	{is: "go run ./cmd/skerry run --replicas 3 -- /tmp/trainer", as: launched, says: []string{"job default: replicas: 3 done"}},
 	// On HOST and the other, which are this host.
 	{is: "go run ./cmd/lighthouse --bind :29510 --open", fresh: true, starts: serves},
@@ -58,13 +58,16 @@ var readme = []rule{
 	{is: "TORCHFT_LIGHTHOUSE=http://127.0.0.1:29510 python train.py", not: "it wants torchft: test/interop runs its clients through the proxy"},
 }
 
+// copied is the trainer that these tests have built.
+const copied = `cp "$(command -v trainer)" /tmp/trainer`
+
 // launched is a job of the launcher that ends soon.
-const launched = "go run ./cmd/skerry run --replicas 3 -- /tmp/trainer -steps 40 -step-time 5ms -linger 500ms"
+const launched = "env -u SKERRY_LIGHTHOUSE go run ./cmd/skerry run --replicas 3 -- /tmp/trainer -steps 40 -step-time 5ms -linger 500ms"
 
 var launch = []rule{
-	{is: "skerry run --replicas 4 -- ./trainer", as: "skerry run --replicas 4 -- trainer -steps 40 -step-time 5ms -linger 500ms", says: []string{"replicas: 4 done"}},
+	{is: "skerry run --replicas 4 -- ./trainer", as: "env -u SKERRY_LIGHTHOUSE skerry run --replicas 4 -- trainer -steps 40 -step-time 5ms -linger 500ms", says: []string{"replicas: 4 done"}},
 	{is: "skerry run --replicas 2 --nproc-per-replica 4 --cuda-devices 0,1,2,3,4,5,6,7 -- python train.py --lr 0.1", not: "it wants eight GPUs"},
-	{is: "go build -o /tmp/trainer ./examples/digits/trainer"},
+	{is: "go build -o /tmp/trainer ./examples/digits/trainer", as: copied},
 	{is: "go run ./cmd/skerry run --replicas 3 -- /tmp/trainer", as: launched, says: []string{"replicas: 3 done"}},
 	{is: "skerry run --nnodes 3 --node-rank 0 --replicas 2 --lighthouse head:29510 --job vision -- ./trainer", not: "it is one of three hosts"},
 }

@@ -211,9 +211,13 @@ func (r *replica) spawn(life string, rank int, group string) *proc {
 	}
 	p.inPlace = cfg.HealInPlace
 	var err error
+	heard := cfg.OnEvent
 	cfg.OnEvent = func(e manager.Event) {
 		if _, stays := e.(manager.Stays); stays {
 			p.stays.Add(1)
+		}
+		if heard != nil {
+			heard(e)
 		}
 	}
 	if p.m, err = manager.New(cfg); err != nil {

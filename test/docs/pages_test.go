@@ -9,6 +9,7 @@ var tables = map[string][]rule{
 	},
 	"docs/API.md":             api,
 	"docs/CHAOS.md":           chaos,
+	"docs/DEPLOY.md":          deploy,
 	"docs/LAUNCH.md":          launch,
 	"docs/OPERATIONS.md":      operations,
 	"docs/PYTHON.md":          python,
@@ -78,6 +79,32 @@ var chaos = []rule{
 	{is: "skerry chaos --job vision --every 30s --duration 1h --dry-run", not: dry},
 	{is: "skerry chaos --job vision --every 30s --duration 1h", not: dry},
 	{is: "skerry chaos --job vision --faults kill,stop,link,lighthouse --every 1m --duration 8h -o json > chaos.json", not: dry},
+}
+
+const (
+	noDocker  = "there is no Docker in a test: test/deploy runs the images' go build, and looks at the compose file"
+	noCluster = "there is no cluster in a test: test/deploy builds the manifests, and looks at their fields"
+)
+
+var deploy = []rule{
+	{is: "docker build -f deploy/images/Dockerfile --target skerry -t skerry .", not: noDocker},
+	{is: "docker build -f deploy/images/Dockerfile --target trainer -t skerry-trainer .", not: noDocker},
+	{is: "make wheel && docker build -f deploy/images/Dockerfile.python -t skerry-python .", not: noDocker},
+	{is: "docker compose -f deploy/compose/compose.yaml up --build", not: noDocker},
+	{is: "docker compose -f deploy/compose/compose.yaml exec server1 skerry kill --reason drill replica-2", not: noDocker},
+	{is: "docker compose -f deploy/compose/compose.yaml restart --timeout 0 server1", not: noDocker},
+	{is: "systemctl enable --now skerry-lighthouse", not: noSystemd},
+	{is: "systemctl enable --now skerry-replica@0", not: noSystemd},
+	{is: "systemctl stop skerry-replica@0", not: noSystemd},
+	{is: "lighthouse ca --role replica --job digits certs digits skerry"},
+	{is: "lighthouse ca --role operator certs operator"},
+	{is: "(umask 077; skerry token --job digits --token-file certs/token > certs/digits.token)"},
+	{is: "kubectl create secret generic skerry-digits --from-file=ca.pem=certs/ca.pem --from-file=replica.pem=certs/digits.pem --from-file=replica.key=certs/digits.key --from-file=token=certs/digits.token", not: noCluster},
+	{is: "kubectl create secret generic skerry-operator --from-file=certs/ca.pem --from-file=certs/operator.pem --from-file=certs/operator.key", not: noCluster},
+	{is: "kubectl apply -k deploy/kubernetes", not: noCluster},
+	{is: "export SKERRY_LIGHTHOUSE=server1:29510,server2:29510,server3:29510 SKERRY_TLS_CA=… SKERRY_TOKEN_FILE=…", not: "its values are the reader's"},
+	{is: "sbatch --array=0-3 --time=4:00:00 deploy/slurm/skerry.sbatch trainer --index '{index}' --replicas '{replicas}' --drained-status 75 --checkpoint-dir /shared/digits", not: "there is no Slurm in a test: TestSlurm of test/deploy runs the script with stand-ins"},
+	{is: "nomad job run deploy/nomad/skerry.nomad.hcl", not: "there is no Nomad in a test: test/deploy looks at the file"},
 }
 
 // membersOf asks a server for the members until all three are there: they find each other after they

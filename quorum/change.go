@@ -20,7 +20,8 @@ type Change struct {
 	Gone    []Cause     `json:",omitempty"` // why each who was is not in this one
 	Cause   Cause       // what ended the quorum before; of no kind: its members asked for this one
 	Settled Settlement  // of the step that was cut short
-	Redone  bool        `json:",omitempty"` // a member makes an attempt at it anew
+	Redone  bool        `json:",omitempty"` // a member makes an attempt anew, at it or at the one after it
+	Step    int64       `json:",omitempty"` // at which step
 
 	// From the first sign of the fault, or from the first member's ask, by the leader's clock.
 	Known    time.Duration `json:",omitempty"` // until the quorum before fell
@@ -47,8 +48,8 @@ func (m *Machine) unsign() {
 func (m *Machine) changeTo(now time.Time, q *Quorum) *Change {
 	c := &Change{Members: len(q.Members), Cause: m.fell, Settled: q.Settlement}
 	for _, member := range q.Members {
-		if r := m.replicas[member.ReplicaID]; r != nil && r.join != nil {
-			c.Redone = c.Redone || q.Settlement.Outcome == Discard && (r.join.Fall.Void || r.join.Fact.Kind == Prepared)
+		if r := m.replicas[member.ReplicaID]; r != nil && r.join != nil && r.redoes(&q.Settlement) {
+			c.Redone, c.Step = true, max(c.Step, r.join.Member.Position.Step+1)
 		}
 	}
 	if m.last == nil {
@@ -72,6 +73,13 @@ func (m *Machine) changeTo(now time.Time, q *Quorum) *Change {
 		c.Known = m.fallenAt.Sub(m.signed)
 	}
 	return c
+}
+
+// redoes says that the attempt which the replica had under way came to nothing. Where a step that
+// was cut short counts after all, one that had committed it was at the next by then.
+func (r *replica) redoes(s *Settlement) bool {
+	ahead := !s.Counts() || r.join.Member.Position.Step >= s.Step
+	return r.join.Fall.Void && ahead || s.Outcome == Discard && r.join.Fact.Kind == Prepared
 }
 
 // beginChange notes what to tell with the first commit. An outage goes on until there is one.

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -80,13 +81,7 @@ func (m *Machine) validateHello(h Hello) error {
 	if h.Client != KindSkerry {
 		return invalidf("a session of client kind %d, want %d", h.Client, KindSkerry)
 	}
-	if err := validatePosition("position", h.Position); err != nil {
-		return err
-	}
-	if err := validateLast(h.Last); err != nil {
-		return err
-	}
-	return validateAccusations(h.Accusations)
+	return cmp.Or(validatePosition("position", h.Position), validateLast(h.Last), validateAccusations(h.Accusations))
 }
 
 // accepts says that the job may hold such a client (§1): the first join fixed the kind,

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -44,14 +45,9 @@ func (m *Machine) Heartbeat(now time.Time, id ReplicaID) error {
 // Beat says that a replica is alive, and how far it is.
 func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	m.Advance(now)
-	if err := validatePosition("beat's position", b.Position); err != nil {
-		return err
-	}
-	if err := validateNumber("beat's quorum id", b.QuorumID); err != nil {
-		return err
-	}
 	// §4.7: before the id lifts HighestID below.
-	if err := m.checkIssued(now, "beat", b.Position.QuorumID, b.QuorumID); err != nil {
+	if err := cmp.Or(validatePosition("beat's position", b.Position), validateNumber("beat's quorum id", b.QuorumID),
+		m.checkIssued(now, "beat", b.Position.QuorumID, b.QuorumID)); err != nil {
 		return err
 	}
 	r := m.replicas[id]

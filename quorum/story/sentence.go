@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -211,7 +212,7 @@ func step(c *quorum.Change) []string {
 	switch {
 	case c.Before == 0:
 	case c.Redone:
-		return []string{fmt.Sprintf("step %d done anew", c.Settled.Step)}
+		return []string{fmt.Sprintf("step %d done anew", cmp.Or(c.Step, c.Settled.Step))}
 	case c.Settled.Counts() && !c.Settled.Standing:
 		return []string{fmt.Sprintf("step %d counts", c.Settled.Step)}
 	}

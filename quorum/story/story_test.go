@@ -74,7 +74,7 @@ func (j *job) joinWith(join quorum.Join) {
 				join.Last = &quorum.LastAnswer{Cluster: "c", QuorumID: last.ID, Round: last.Round, Members: last.Members}
 			}
 		}
-		if join.Kind == quorum.JoinFall && join.Last != nil {
+		if join.Kind == quorum.JoinFall && join.Last != nil && join.Fact.Kind == quorum.NoFact {
 			join.Fact = quorum.Fact{Kind: quorum.Refused, Step: j.step + 1, QuorumID: last.ID}
 		}
 	}
@@ -176,6 +176,28 @@ func TestADeathIsTold(t *testing.T) {
 
 // A link that broke between two that live is told as that; a step that failed by itself with its
 // own words.
+// One member had committed when another died in the exchange of ballots, and was at the next step:
+// that is what it does anew.
+func TestAnAttemptBehindTheCutStepIsTold(t *testing.T) {
+	t.Parallel()
+	j := newJob(t, "a", "b", "c")
+	j.commit("a", "b", "c")
+	j.after(100 * ms)
+	seq := j.s.Last()
+	j.m.Broken(j.now, "c", "EOF", false)
+	j.tell()
+	digest := []quorum.Digest{{Valid: true, Sum: 1}}
+	b := quorum.Join{Kind: quorum.JoinFall, Member: quorum.Member{ReplicaID: "b"},
+		Fact: quorum.Fact{Kind: quorum.Prepared, Step: 2, QuorumID: j.m.Last().ID, Digests: digest}}
+	j.joinWith(b)
+	j.step, j.in = 2, j.m.Last().ID
+	accuse := []quorum.Accusation{{By: "a", Against: "c", QuorumID: j.in, Evidence: "EOF"}}
+	j.joinWith(quorum.Join{Kind: quorum.JoinFall, Member: quorum.Member{ReplicaID: "a"}, LastDigests: digest, Accusations: accuse, Fall: quorum.Fall{Void: true}})
+	j.now = j.now.Add(3 * ms)
+	j.form()
+	j.wants(seq, "lost: c died: link cut, seen by a", "formed: c died: link cut, seen by a · 2 members again after 3.0 ms · step 3 done anew")
+}
+
 func TestAFallWithoutADeathIsTold(t *testing.T) {
 	t.Parallel()
 	j := newJob(t, "a", "b", "c")

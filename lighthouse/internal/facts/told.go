@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/skerry-ft/skerry/lighthouse/api"
@@ -34,7 +35,10 @@ func Event(job string, t story.Told) api.Event {
 		e.Cause = causeOf(c.Cause)
 	}
 	e.Cost = &api.Cost{KnownMs: ms(c.Known), ReformedMs: ms(c.Reformed), ResumedMs: ms(c.Resumed), LostMs: ms(c.Lost)}
-	if c.Redone || c.Settled.Counts() && !c.Settled.Standing {
+	switch {
+	case c.Redone:
+		e.Cost.Step, e.Cost.Outcome = cmp.Or(c.Step, c.Settled.Step), quorum.Discard.String() // Step is of a build that says it
+	case c.Settled.Counts() && !c.Settled.Standing:
 		e.Cost.Step, e.Cost.Outcome = c.Settled.Step, c.Settled.Outcome.String()
 	}
 	return e

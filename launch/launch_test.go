@@ -95,8 +95,12 @@ func TestOnlyTheReplicaThatDiedStartsAgain(t *testing.T) {
 func TestTooFewAreLeft(t *testing.T) {
 	t.Parallel()
 	j := start(t, `
+		if [ $REPLICA_GROUP_ID = 1 ]; then
+			`+waitFor("trapped")+`
+			echo "out of memory" >&2; exit 3
+		fi
 		trap 'echo stopped; exit 0' TERM
-		if [ $REPLICA_GROUP_ID = 1 ]; then echo "out of memory" >&2; exit 3; fi
+		echo > trapped
 		while :; do sleep 0.02; done`, func(c *launch.Config) { c.Replicas, c.MaxRestarts, c.MinReplicas = 2, 2, 2 })
 	report, err := j.ends(t)
 	je, _ := errors.AsType[*launch.JobError](err)

@@ -8,6 +8,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/launch/internal/budget"
+	"github.com/skerry-ft/skerry/launch/internal/sweep"
 )
 
 // stopped is why a replica's life ends from without.
@@ -31,6 +32,8 @@ type replica struct {
 	failures []*Failure
 	last     *Failure
 	unable   error // it cannot be started at all
+	// sessions are those of its ranks, of any start, in which something may be yet.
+	sessions sweep.Sessions
 
 	// Of loop, always.
 	stop    context.CancelCauseFunc
@@ -71,6 +74,19 @@ func (p *replica) live(ctx context.Context) Outcome {
 		}
 	}
 	return Stopped
+}
+
+// forget forgets the sessions in which nothing is left: their numbers may come to be those of
+// other processes.
+func (p *replica) forget() {
+	empty, err := sweep.Empty(p.sessions)
+	if err != nil {
+		return // the next look may find them
+	}
+	for _, session := range empty {
+		delete(p.sessions, session)
+		p.keeper.Remove(session)
+	}
 }
 
 // note keeps a crash for the report.

@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/launch/internal/layout"
 	"github.com/skerry-ft/skerry/launch/internal/output"
 	"github.com/skerry-ft/skerry/launch/internal/progress"
+	"github.com/skerry-ft/skerry/launch/internal/sweep"
 )
 
 // lookEvery is how often the lighthouse is asked how many steps were committed.
@@ -33,10 +34,11 @@ type run struct {
 	plan      layout.Plan
 	keeper    *keeper.Keeper
 	mark      string // of all starts
-	folder    string // for error files
+	folder    string // for error files; empty: there is none
 	out, errs *output.Writer
 
 	wanted  atomic.Int64 // replicas, for what a start is told
+	begun   atomic.Bool  // a rank of some replica was started
 	lives   sync.WaitGroup
 	ended   chan death
 	running int
@@ -63,6 +65,21 @@ func newRun(l *Launcher, plan layout.Plan, k *keeper.Keeper, mark, folder string
 		}
 	}
 	return r
+}
+
+// close takes what the ranks have written last. What reads our output may have been stopped: it
+// is not waited for.
+func (r *run) close() {
+	lost := 0
+	if r.out != nil {
+		lost += r.out.Close(drainLimit)
+	}
+	if r.errs != nil && r.errs != r.out {
+		lost += r.errs.Close(drainLimit)
+	}
+	if lost > 0 {
+		r.cfg.Log.Warn().Int("lines", lost).Msg("lines of ranks are lost: what reads the output took none for a while")
+	}
 }
 
 // loop starts the replicas, and returns when none runs any more.
@@ -98,7 +115,7 @@ func (r *run) add() *replica {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rule := budget.Rule{Most: r.cfg.MaxRestarts, RefillSteps: r.cfg.RefillSteps, RefillAfter: r.cfg.RefillAfter}
-	one := &replica{run: r, index: len(r.mu.replicas), budget: budget.New(rule)}
+	one := &replica{run: r, index: len(r.mu.replicas), budget: budget.New(rule), sessions: make(sweep.Sessions)}
 	one.name = r.plan.Name(one.index)
 	r.mu.replicas = append(r.mu.replicas, one)
 	return one

@@ -121,7 +121,7 @@ var mayImport = map[string][]string{
 	"launch/internal/child":    {"internal/deathsig", "launch/internal/output"},
 	"launch/internal/keeper":   {"launch/internal/sweep"},
 	"launch/internal/layout":   {"launch/internal/sweep"},
-	"launch/internal/output":   {},
+	"launch/internal/output":   {"internal/spool"},
 	"launch/internal/progress": {},
 	"launch/internal/sweep":    {},
 
@@ -137,6 +137,7 @@ var mayImport = map[string][]string{
 	"internal/invariant": {},
 	"internal/memfd":     {},
 	"internal/deathsig":  {},
+	"internal/spool":     {},
 	"internal/otherproc": {},
 	"internal/shmring":   {"internal/step"},
 	"internal/futex":     {"internal/step"},

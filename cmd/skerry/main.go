@@ -60,10 +60,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := cli.Execute(ctx, root, args)
+	interrupted := ctx.Err() != nil
+	stop() // what is written last may wait for its reader: a signal ends that
 	switch {
 	case err == nil:
 		return 0
-	case ctx.Err() != nil && cli.StatusOf(err) == cli.StatusFailed:
+	case interrupted && !cli.HasStatus(err):
 		fmt.Fprintln(stderr, "skerry: interrupted")
 		return cli.StatusInterrupted
 	}

@@ -124,6 +124,24 @@ func TestGoesOnWithout(t *testing.T) {
 	want(t, report, "done 0", "given up 0")
 }
 
+// A replica that was given up is started again when it is wanted, as one that has cost nothing.
+func TestScaleRevives(t *testing.T) {
+	t.Parallel()
+	j := start(t, `if [ $REPLICA_GROUP_ID = 1 ] && [ ! -e mended ]; then exit 3; fi; echo "begun $REPLICA_GROUP_ID"`+"\n"+waitFor("over"), func(c *launch.Config) { c.Replicas = 2 })
+	j.log.says(t, "replica given up", 1)
+	j.file(t, "mended")
+	if err := j.Scale(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	j.out.says(t, "begun 1", 1)
+	j.file(t, "over")
+	report, err := j.ends(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, report, "done 0", "done 0")
+}
+
 // What cannot work is said before anything is started, or ends the job at once.
 func TestCommandThatCannotRun(t *testing.T) {
 	t.Parallel()

@@ -83,7 +83,8 @@ func (l *Launcher) Signal(s syscall.Signal) {
 }
 
 // Scale changes how many replicas are wanted, while Run runs. More are started at once; of
-// fewer the highest are sent SIGTERM, at which they drain. It returns when that has begun.
+// fewer the highest are sent SIGTERM, at which they drain. One that was given up and is wanted is
+// started as one that has cost nothing. It returns when that has begun.
 // Errors: ErrOver; the end of ctx; a number that the configuration does not allow.
 func (l *Launcher) Scale(ctx context.Context, replicas int) error {
 	most := maxProcesses / l.cfg.Ranks

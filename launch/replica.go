@@ -68,13 +68,17 @@ func (p *replica) live(ctx context.Context) Outcome {
 			return GivenUp
 		}
 		p.cfg.Log.Warn().Str(logkey.ReplicaID, p.name).Err(failure).Int("crash", p.budget.Spent()).Int("of", p.cfg.MaxRestarts).
-			Dur("pause", pause).Msg("replica crashed, and starts again")
+			Stringer("pause", pause).Msg("replica crashed, and starts again")
 		if backoff.Sleep(ctx, pause) == nil {
 			p.restarts++
 		}
 	}
 	return Stopped
 }
+
+// revive has a replica that was given up start anew, as one that has cost nothing. It does not
+// live.
+func (p *replica) revive(b *budget.Budget) { p.budget, p.unable = b, nil }
 
 // forget forgets the sessions in which nothing is left: their numbers may come to be those of
 // other processes.

@@ -102,7 +102,8 @@ func (o *options) add(cmd *cobra.Command) {
 	f.Var(o.level, "log-level", "what is told on standard error of replicas that start and end, least")
 	o.python.add(f)
 	cli.Group(f, "Flags of a job on several hosts", func(f *pflag.FlagSet) {
-		f.IntVar(&c.Nodes, "nnodes", 1, "hosts on which this command runs, each with --replicas; they need one lighthouse")
+		c.Nodes = 1
+		f.Var(&nodes{n: &c.Nodes}, "nnodes", "hosts on which this command runs, each with --replicas; they need one lighthouse")
 		f.IntVar(&c.Node, "node-rank", 0, "which of them this is, from 0; its replicas are numbered from there on")
 	})
 	o.lighthouse.AddOptional(cmd)
@@ -191,6 +192,9 @@ var zeros = map[string]string{
 // fill fills in what several flags say together.
 func (o *options) fill(cmd *cobra.Command, args []string) (err error) {
 	c := &o.cfg
+	if err := teeOfRanks(cmd, args); err != nil {
+		return err
+	}
 	if c.Command, err = o.python.command(args); err != nil {
 		return err
 	}

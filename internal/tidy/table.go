@@ -119,7 +119,7 @@ var mayImport = map[string][]string{
 	"launch":                   {"lighthouse", "store", "internal/guard", "internal/printable", "launch/internal/..."},
 	"launch/internal/budget":   {},
 	"launch/internal/child":    {"internal/deathsig", "launch/internal/output"},
-	"launch/internal/keeper":   {"launch/internal/sweep"},
+	"launch/internal/keeper":   {"internal/spool", "launch/internal/sweep"},
 	"launch/internal/layout":   {"launch/internal/sweep"},
 	"launch/internal/output":   {"internal/spool"},
 	"launch/internal/progress": {},

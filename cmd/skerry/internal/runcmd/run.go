@@ -126,8 +126,11 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	signals := make(chan os.Signal, 8) // room for a burst
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(signals)
+	// What reads our output may be gone, which is no reason to end training, nor to end with
+	// another status than the job's: to the end of the process.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	defer o.spools(cmd)()
 	if err := o.fill(cmd, args); err != nil {
 		return err
@@ -271,7 +274,6 @@ func (o *options) pass(l *launch.Launcher, signals <-chan os.Signal, stop <-chan
 				l.Kill()
 			}
 			by = s
-		case s == syscall.SIGPIPE: // what reads our output is gone, which is no reason to end training
 		case s != syscall.SIGHUP || o.forwardHUP:
 			l.Signal(s)
 		default:

@@ -110,7 +110,7 @@ func TestTorchrunsFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--rdzv_backend=c10d true", "--rdzv-backend is torchrun's and means nothing here: leave it out: the lighthouse is the rendezvous"},
 		{"--run-path true", "--run-path is torchrun's"},
-		{"--nnodes=1:4 true", "--nnodes is a range, want one number"},
+		{"--nnodes=1:4 true", `--nnodes = "1:4", want one number, the hosts that the job has at most`},
 		{"--nnodes=x:4 true", `--nnodes = "x:4", want a whole number`},
 		{"--nnodes=0 true", "--nnodes = 0, want 1 or more"},
 		{"--tee 3 train.py", `COMMAND = "3" behind --tee, which has no value here: want --log-dir DIR --tee -- train.py`},

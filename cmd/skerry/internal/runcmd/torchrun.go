@@ -79,7 +79,7 @@ var rankList = regexp.MustCompile(`^[0-9]+(:[0-9]+)?(,[0-9]+(:[0-9]+)?)*$`)
 // of torchrunOnly.
 type nodes struct {
 	n      *int
-	ranged bool
+	ranges string // what was given, if that is a range
 }
 
 // String implements pflag.Value.
@@ -96,7 +96,10 @@ func (*nodes) Type() string { return "int" }
 // Set implements pflag.Value.
 func (v *nodes) Set(text string) (err error) {
 	low, high, ranged := strings.Cut(text, ":")
-	v.ranged = ranged
+	v.ranges = ""
+	if ranged {
+		v.ranges = text
+	}
 	if *v.n, err = strconv.Atoi(low); err == nil && ranged {
 		_, err = strconv.Atoi(high)
 	}
@@ -118,8 +121,8 @@ func torchrunOnly(cmd *cobra.Command) (err error) {
 			err = cli.Usagef("--%s is torchrun's and means nothing here: %s", f.Name, torchrunRefused[f.Name])
 		}
 	})
-	if n, ok := cmd.Flags().Lookup("nnodes").Value.(*nodes); ok && n.ranged && err == nil {
-		err = cli.Usagef("--nnodes is a range, want one number: the hosts that the job has at most; replicas come and go by themselves, and --min-replicas says how few may be left on a host")
+	if n, ok := cmd.Flags().Lookup("nnodes").Value.(*nodes); ok && n.ranges != "" && err == nil {
+		err = cli.Usagef("--nnodes = %q, want one number, the hosts that the job has at most: replicas come and go by themselves", n.ranges)
 	}
 	if standalone, ferr := cmd.Flags().GetBool("standalone"); err == nil && ferr == nil && standalone && cmd.Flags().Changed("lighthouse") {
 		err = cli.Usagef("--standalone with --lighthouse: want one of them")

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -31,6 +30,8 @@ const (
 	// drainLimit is how long the output of a rank is read after its end: what is left of it is
 	// in the pipe, unless something that has escaped the sweep writes there.
 	drainLimit = 2 * time.Second
+	// reapLimit is how long ranks that were killed, of a start that was not whole, are waited for.
+	reapLimit = 2 * time.Second
 )
 
 // attempt is one start of a replica: its store and its ranks. It is owned by the replica's
@@ -40,7 +41,7 @@ type attempt struct {
 
 	number int
 	mark   string
-	folder string // for error files
+	folder string // for error files; empty: there is none
 	logs   string // for the ranks' output; empty: there is none
 	port   int    // of the store
 	ranks  []*rank
@@ -49,12 +50,12 @@ type attempt struct {
 }
 
 // attempt starts the replica once, and returns when that has ended: nil if all ranks ended
-// with 0, else how the first that did not ended. Errors: *CommandError, at the first start.
+// with 0, else how the first that did not ended. Errors: *CommandError, as long as no replica
+// of the run was ever started.
 func (p *replica) attempt(ctx context.Context) (*Failure, error) {
 	a := &attempt{replica: p, number: p.attempts, over: make(chan struct{})}
 	p.attempts++
 	a.mark = fmt.Sprintf("%s.%d.%d", p.mark, p.index, a.number)
-	a.folder = filepath.Join(p.run.folder, fmt.Sprintf("%d-%d", p.index, a.number))
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	err := a.begin(serving)
 	var first *rank
@@ -69,8 +70,10 @@ func (p *replica) attempt(ctx context.Context) (*Failure, error) {
 	stop()
 	a.beside.Wait()
 	failure := a.failed(first, err)
-	_ = os.RemoveAll(a.folder) // the run's folder goes at its end in any case
-	if e, ok := errors.AsType[*CommandError](err); ok && a.number == 0 {
+	if a.folder != "" {
+		_ = os.RemoveAll(a.folder) // the run's folder goes at its end in any case
+	}
+	if e, ok := errors.AsType[*CommandError](err); ok && !p.begun.Load() {
 		return nil, e
 	}
 	return failure, nil
@@ -78,14 +81,7 @@ func (p *replica) attempt(ctx context.Context) (*Failure, error) {
 
 // begin starts the store and the ranks. After an error some of them may run.
 func (a *attempt) begin(ctx context.Context) (err error) {
-	if err := os.Mkdir(a.folder, 0o700); err != nil {
-		return fmt.Errorf("folder for what ranks say of their end: %w", err)
-	}
-	if a.cfg.LogDir != "" {
-		if a.logs, err = logFolder(filepath.Join(a.cfg.LogDir, folderName(a.cfg.Job), a.name), a.number); err != nil {
-			return fmt.Errorf("folder for logs of %s: %w", a.name, err)
-		}
-	}
+	a.makeFolders()
 	if err := a.serve(ctx); err != nil {
 		return fmt.Errorf("store of %s: %w", a.name, err)
 	}
@@ -98,6 +94,26 @@ func (a *attempt) begin(ctx context.Context) (err error) {
 	}
 	a.cfg.Log.Info().Str(logkey.ReplicaID, a.name).Int("attempt", a.number).Array("pids", pids).Msg("replica started")
 	return nil
+}
+
+// makeFolders makes the folders for files of the ranks. A disk that is full, or a cleaner of
+// temporary files that took the run's folder, is no reason not to train: there are none then.
+func (a *attempt) makeFolders() {
+	var err error
+	a.folder = filepath.Join(a.run.folder, fmt.Sprintf("%d-%d", a.index, a.number))
+	if a.run.folder == "" || os.Mkdir(a.folder, 0o700) != nil {
+		if a.folder, err = os.MkdirTemp("", folderPattern); err != nil {
+			a.folder = ""
+			a.cfg.Log.Warn().Str(logkey.ReplicaID, a.name).Err(err).Msg("no folder for what ranks say of their end: exceptions will not be told")
+		}
+	}
+	if a.cfg.LogDir == "" {
+		return
+	}
+	if a.logs, err = logFolder(filepath.Join(a.cfg.LogDir, folderName(a.cfg.Job), a.name), a.number); err != nil {
+		a.logs = ""
+		a.cfg.Log.Warn().Str(logkey.ReplicaID, a.name).Err(err).Msg("no folder for logs: the ranks run without")
+	}
 }
 
 // serve serves the store of this start.
@@ -147,6 +163,9 @@ func (a *attempt) wait(ctx context.Context) (first *rank) {
 		select {
 		case one := <-exits:
 			left--
+			if left > 0 && len(exits) == 0 { // else it is done soon
+				a.forget()
+			}
 			if first == nil && !one.proc.Status().OK() {
 				first = one
 				if told != nil {
@@ -159,10 +178,13 @@ func (a *attempt) wait(ctx context.Context) (first *rank) {
 		case <-killed:
 			kill()
 		case <-late:
-			if killed == nil { // the kernel holds what is left: see abandonAfter
-				return cmp.Or(first, a.held())
+			switch held := a.held(); {
+			case held == nil: // all have ended, and are to be taken
+			case killed == nil: // the kernel holds what is left: see abandonAfter
+				return cmp.Or(first, held)
+			default:
+				kill()
 			}
-			kill()
 		}
 	}
 	return first
@@ -175,9 +197,27 @@ func (a *attempt) signal(s syscall.Signal) {
 	}
 }
 
-// held is the first rank that does not end.
+// held is the first rank that has not ended, if there is one.
 func (a *attempt) held() *rank {
-	return a.ranks[slices.IndexFunc(a.ranks, func(one *rank) bool { return !one.ended() })]
+	for _, one := range a.ranks {
+		if !one.ended() {
+			return one
+		}
+	}
+	return nil
+}
+
+// reap waits until ranks that were killed have ended, no longer than reapLimit.
+func (a *attempt) reap() {
+	limit := time.NewTimer(reapLimit)
+	defer limit.Stop()
+	for _, one := range a.ranks {
+		select {
+		case <-one.proc.Exited():
+		case <-limit.C:
+			return
+		}
+	}
 }
 
 // end ends what is left of the start, with SIGTERM first if there is a grace, and takes what
@@ -185,19 +225,26 @@ func (a *attempt) held() *rank {
 func (a *attempt) end(grace time.Duration) {
 	close(a.over)
 	a.signal(syscall.SIGKILL) // of a start that was not whole
-	sessions := make(map[int]bool)
+	sessions := make(sweep.Sessions)
 	for _, one := range a.ranks {
-		sessions[one.proc.PID()] = true
+		if began, there := a.sessions[one.proc.PID()]; there { // else it is empty
+			sessions[one.proc.PID()] = began
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), grace+sweepLimit)
 	defer cancel()
 	left, err := sweep.End(ctx, sweep.Target{Mark: a.mark, Sessions: sessions}, grace)
-	if left > 0 || err != nil {
-		a.cfg.Log.Info().Str(logkey.ReplicaID, a.name).Int("attempt", a.number).Int("processes", left).Err(err).Msg("what the ranks left behind was ended")
+	switch {
+	case err != nil:
+		a.cfg.Log.Warn().Str(logkey.ReplicaID, a.name).Int("attempt", a.number).Int("processes", left).Err(err).Msg("what the ranks left behind could not be ended")
+	case left > 0:
+		a.cfg.Log.Info().Str(logkey.ReplicaID, a.name).Int("attempt", a.number).Int("processes", left).Msg("what the ranks left behind was ended")
 	}
+	a.reap()
 	for _, one := range a.ranks {
-		a.release(one, err == nil)
+		a.release(one)
 	}
+	a.forget()
 }
 
 // failed tells how the start ended: by the end of a rank, by an error before, or well.

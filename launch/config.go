@@ -89,6 +89,7 @@ type Config struct {
 	KillGrace time.Duration
 
 	// Stdout and Stderr take the lines of all ranks; nil: nothing does. Both may be the same.
+	// They may block: see Output.
 	Stdout, Stderr io.Writer
 
 	// Color marks the names of replicas before their lines with colours.
@@ -109,7 +110,7 @@ type Config struct {
 	// is of no use. Of a lighthouse of this process it is not asked.
 	Steps func(ctx context.Context) ([]Seen, error)
 
-	// Log is told what is started, what ended and why.
+	// Log is told what is started, what ended and why. Its writer must not block.
 	Log zerolog.Logger
 }
 

@@ -52,7 +52,11 @@
 // they may hang in a collective. Then the replica, and it alone, is started again. The
 // budget is MaxRestarts crashes of a replica; RefillSteps committed steps give one back, or
 // RefillAfter of life where no lighthouse knows the replica. Joins, drains and heals of others
-// cost none. A command that cannot be started at all ends the job at once.
+// cost none. A command that is not there, or cannot be run, ends the job at once if no rank was
+// ever started; later that is a crash like others, as is any other trouble with a start.
+//
+// A rank that ends otherwise than with 0 after its replica was told to stop is no crash: the
+// others have the rest of Grace, and the replica is stopped, and not started again.
 //
 // When fewer than MinReplicas are done or may still run, the job has failed: the others are
 // stopped, and Run returns a *Failure that says which rank was the cause. When none runs
@@ -71,7 +75,8 @@
 // A line of a rank is written whole, with the replica and the rank before it, to
 // Config.Stdout or Config.Stderr, or to a file of the rank's own under Config.LogDir. A line
 // ends with a line feed or a carriage return, after 64 KiB, or when nothing has
-// followed it for a second.
+// followed it for a second. A writer that is slow slows down the ranks; one that takes nothing
+// for more than a second holds up nothing: lines are dropped, and counted, until it goes on.
 //
 // # Goroutines
 //
@@ -83,6 +88,8 @@
 //	keeper        one, that starts the keeper again should it die
 //	lighthouse    one, if the lighthouse is ours
 //	progress      one, that asks how many steps were committed
+//	spool         one for each of Stdout, Stderr, and the ranks' logs
 //
-// All of them have ended when Run returns.
+// All of them have ended when Run returns, but one that is stuck in a writer of Config's, or in
+// a log whose file system does not answer: it ends when that returns.
 package launch

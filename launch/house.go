@@ -38,7 +38,11 @@ func (l *Launcher) lighthouse(ctx context.Context, beside *sync.WaitGroup) ([]st
 		}
 	})
 	address := reachable(s.Addr())
-	l.cfg.Log.Info().Str("page", "http://"+address+"/").Msg("lighthouse started")
+	scheme := "http"
+	if l.cfg.Guard.TLSCA != "" {
+		scheme = "https"
+	}
+	l.cfg.Log.Info().Str("page", scheme+"://"+address+"/").Msg("lighthouse started")
 	return []string{address}, func(ctx context.Context) ([]Seen, error) { return l.ownSteps(ctx, s) }, nil
 }
 

@@ -95,8 +95,12 @@ func TestOnlyTheReplicaThatDiedStartsAgain(t *testing.T) {
 func TestTooFewAreLeft(t *testing.T) {
 	t.Parallel()
 	j := start(t, `
+		if [ $REPLICA_GROUP_ID = 1 ]; then
+			`+waitFor("trapped")+`
+			echo "out of memory" >&2; exit 3
+		fi
 		trap 'echo stopped; exit 0' TERM
-		if [ $REPLICA_GROUP_ID = 1 ]; then echo "out of memory" >&2; exit 3; fi
+		echo > trapped
 		while :; do sleep 0.02; done`, func(c *launch.Config) { c.Replicas, c.MaxRestarts, c.MinReplicas = 2, 2, 2 })
 	report, err := j.ends(t)
 	je, _ := errors.AsType[*launch.JobError](err)
@@ -118,6 +122,24 @@ func TestGoesOnWithout(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, report, "done 0", "given up 0")
+}
+
+// A replica that was given up is started again when it is wanted, as one that has cost nothing.
+func TestScaleRevives(t *testing.T) {
+	t.Parallel()
+	j := start(t, `if [ $REPLICA_GROUP_ID = 1 ] && [ ! -e mended ]; then exit 3; fi; echo "begun $REPLICA_GROUP_ID"`+"\n"+waitFor("over"), func(c *launch.Config) { c.Replicas = 2 })
+	j.log.says(t, "replica given up", 1)
+	j.file(t, "mended")
+	if err := j.Scale(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	j.out.says(t, "begun 1", 1)
+	j.file(t, "over")
+	report, err := j.ends(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, report, "done 0", "done 0")
 }
 
 // What cannot work is said before anything is started, or ends the job at once.

@@ -38,6 +38,9 @@ type Launcher struct {
 	}
 }
 
+// folderPattern is how folders of temporary files are called.
+const folderPattern = "skerry-run-"
+
 // scaling is a call of Scale.
 type scaling struct {
 	replicas int
@@ -80,7 +83,8 @@ func (l *Launcher) Signal(s syscall.Signal) {
 }
 
 // Scale changes how many replicas are wanted, while Run runs. More are started at once; of
-// fewer the highest are sent SIGTERM, at which they drain. It returns when that has begun.
+// fewer the highest are sent SIGTERM, at which they drain. One that was given up and is wanted is
+// started as one that has cost nothing. It returns when that has begun.
 // Errors: ErrOver; the end of ctx; a number that the configuration does not allow.
 func (l *Launcher) Scale(ctx context.Context, replicas int) error {
 	most := maxProcesses / l.cfg.Ranks
@@ -113,11 +117,10 @@ func (l *Launcher) Run(ctx context.Context) (report Report, err error) {
 	began := time.Now()
 	defer func() { report.Took = time.Since(began) }()
 	report.Job = l.cfg.Job
-	folder, err := os.MkdirTemp("", "skerry-run-")
-	if err != nil {
-		return report, fmt.Errorf("folder for what ranks say of their end: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	folder, err := os.MkdirTemp("", folderPattern)
+	if err == nil {
+		defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	} // else each start tries again, and says so
 	mark := rand.Text()
 	k, err := keeper.Start(mark, folder)
 	if err != nil {
@@ -137,6 +140,7 @@ func (l *Launcher) Run(ctx context.Context) (report Report, err error) {
 		return report, err
 	}
 	r := newRun(l, l.cfg.plan(addresses), k, mark, folder)
+	defer r.close()
 	if steps != nil {
 		beside.Go(func() { r.watch(around, steps) })
 	}

@@ -4,13 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/launch/internal/child"
 	"github.com/skerry-ft/skerry/launch/internal/layout"
 	"github.com/skerry-ft/skerry/launch/internal/output"
+	"github.com/skerry-ft/skerry/launch/internal/sweep"
 )
 
 // rank is one process of an attempt.
@@ -35,13 +38,12 @@ func (one *rank) ended() bool {
 
 // start starts one rank.
 func (a *attempt) start(i int) error {
-	one := &rank{rank: i, errorFile: filepath.Join(a.folder, fmt.Sprintf("rank-%d.json", i))}
+	one := &rank{rank: i}
+	if a.folder != "" {
+		one.errorFile = filepath.Join(a.folder, fmt.Sprintf("rank-%d.json", i))
+	}
 	if a.logs != "" {
-		one.log = filepath.Join(a.logs, fmt.Sprintf("rank-%d.log", i))
-		var err error
-		if one.file, err = output.OpenFile(one.log); err != nil {
-			return fmt.Errorf("log of %s rank %d: %w", a.name, i, err)
-		}
+		one.openLog(a)
 	}
 	vars := a.plan.Vars(layout.Start{Replica: a.index, Replicas: int(a.wanted.Load()), Before: a.number, Port: a.port}, i, one.errorFile)
 	base := append(os.Environ(), a.cfg.Env...)
@@ -51,17 +53,46 @@ func (a *attempt) start(i int) error {
 	})
 	if err != nil {
 		if one.file != nil {
-			err = errors.Join(err, one.file.Close())
+			err = errors.Join(err, one.file.Close(drainLimit))
 		}
-		return &CommandError{a.cfg.Command[0], err}
+		if permanent(err) {
+			return &CommandError{a.cfg.Command[0], err}
+		}
+		return fmt.Errorf("start of %s rank %d: %w", a.name, i, err)
 	}
 	one.proc = proc
+	a.begun.Store(true)
 	a.ranks = append(a.ranks, one)
-	a.keeper.Add(proc.PID())
+	began := sweep.Began(proc.PID())
+	a.sessions[proc.PID()] = began
+	a.keeper.Add(proc.PID(), began)
 	a.Launcher.mu.Lock()
 	a.Launcher.mu.ranks[proc] = struct{}{}
 	a.Launcher.mu.Unlock()
 	return nil
+}
+
+// permanent tells whether a command that could not be started never can be: all else, such as
+// too many processes for the moment, may pass.
+func permanent(err error) bool {
+	for _, is := range []error{syscall.ENOENT, syscall.EACCES, syscall.ENOEXEC, syscall.ENOTDIR, exec.ErrNotFound, os.ErrPermission} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
+}
+
+// openLog opens the log of a rank, which runs without if that cannot be.
+func (one *rank) openLog(a *attempt) {
+	path := filepath.Join(a.logs, fmt.Sprintf("rank-%d.log", one.rank))
+	var err error
+	if one.file, err = output.OpenFile(path); err != nil {
+		one.file = nil
+		a.cfg.Log.Warn().Str(logkey.ReplicaID, a.name).Int("rank", one.rank).Err(err).Msg("no log of a rank: it runs without")
+		return
+	}
+	one.log = path
 }
 
 // sink takes the lines of a rank.
@@ -78,22 +109,19 @@ func (a *attempt) sink(one *rank, to *output.Writer) func(line []byte) {
 	}
 }
 
-// release takes what a rank has written last. One that has not ended, or has left behind what
-// does not, is left to the keeper, and what it writes is lost.
-func (a *attempt) release(one *rank, clean bool) {
+// release takes what a rank has written last. One that has not ended is left to the keeper, and
+// what it writes is lost.
+func (a *attempt) release(one *rank) {
 	a.Launcher.mu.Lock()
 	delete(a.Launcher.mu.ranks, one.proc)
 	a.Launcher.mu.Unlock()
 	if one.ended() {
 		one.proc.Drain(drainLimit)
-		if clean {
-			a.keeper.Remove(one.proc.PID())
-		}
 	}
 	if one.file == nil {
 		return
 	}
-	if err := one.file.Close(); err != nil {
+	if err := one.file.Close(drainLimit); err != nil {
 		a.cfg.Log.Warn().Str(logkey.ReplicaID, a.name).Err(err).Msg("log of a rank is not whole")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/launch/internal/budget"
+	"github.com/skerry-ft/skerry/launch/internal/sweep"
 )
 
 // stopped is why a replica's life ends from without.
@@ -31,6 +32,8 @@ type replica struct {
 	failures []*Failure
 	last     *Failure
 	unable   error // it cannot be started at all
+	// sessions are those of its ranks, of any start, in which something may be yet.
+	sessions sweep.Sessions
 
 	// Of loop, always.
 	stop    context.CancelCauseFunc
@@ -65,12 +68,29 @@ func (p *replica) live(ctx context.Context) Outcome {
 			return GivenUp
 		}
 		p.cfg.Log.Warn().Str(logkey.ReplicaID, p.name).Err(failure).Int("crash", p.budget.Spent()).Int("of", p.cfg.MaxRestarts).
-			Dur("pause", pause).Msg("replica crashed, and starts again")
+			Stringer("pause", pause).Msg("replica crashed, and starts again")
 		if backoff.Sleep(ctx, pause) == nil {
 			p.restarts++
 		}
 	}
 	return Stopped
+}
+
+// revive has a replica that was given up start anew, as one that has cost nothing. It does not
+// live.
+func (p *replica) revive(b *budget.Budget) { p.budget, p.unable = b, nil }
+
+// forget forgets the sessions in which nothing is left: their numbers may come to be those of
+// other processes.
+func (p *replica) forget() {
+	empty, err := sweep.Empty(p.sessions)
+	if err != nil {
+		return // the next look may find them
+	}
+	for _, session := range empty {
+		delete(p.sessions, session)
+		p.keeper.Remove(session)
+	}
 }
 
 // note keeps a crash for the report.

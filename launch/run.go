@@ -3,20 +3,29 @@ package launch
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/launch/internal/budget"
 	"github.com/skerry-ft/skerry/launch/internal/keeper"
 	"github.com/skerry-ft/skerry/launch/internal/layout"
 	"github.com/skerry-ft/skerry/launch/internal/output"
 	"github.com/skerry-ft/skerry/launch/internal/progress"
+	"github.com/skerry-ft/skerry/launch/internal/sweep"
 )
 
-// lookEvery is how often the lighthouse is asked how many steps were committed.
-const lookEvery = 2 * time.Second
+// A lighthouse is asked how many steps were committed: one of this process often, one elsewhere,
+// which the launchers of many hosts ask, seldom and not all at once: after lookElsewhere, and up
+// to as much again.
+const (
+	lookEvery     = 2 * time.Second
+	lookElsewhere = 15 * time.Second
+	lookLimit     = 10 * time.Second // for its answer
+)
 
 // death is the end of a replica's life.
 type death struct {
@@ -33,10 +42,11 @@ type run struct {
 	plan      layout.Plan
 	keeper    *keeper.Keeper
 	mark      string // of all starts
-	folder    string // for error files
+	folder    string // for error files; empty: there is none
 	out, errs *output.Writer
 
 	wanted  atomic.Int64 // replicas, for what a start is told
+	begun   atomic.Bool  // a rank of some replica was started
 	lives   sync.WaitGroup
 	ended   chan death
 	running int
@@ -63,6 +73,21 @@ func newRun(l *Launcher, plan layout.Plan, k *keeper.Keeper, mark, folder string
 		}
 	}
 	return r
+}
+
+// close takes what the ranks have written last. What reads our output may have been stopped: it
+// is not waited for.
+func (r *run) close() {
+	lost := 0
+	if r.out != nil {
+		lost += r.out.Close(drainLimit)
+	}
+	if r.errs != nil && r.errs != r.out {
+		lost += r.errs.Close(drainLimit)
+	}
+	if lost > 0 {
+		r.cfg.Log.Warn().Int("lines", lost).Msg("lines of ranks are lost: what reads the output took none for a while")
+	}
 }
 
 // loop starts the replicas, and returns when none runs any more.
@@ -97,11 +122,15 @@ func (r *run) loop(ctx context.Context) error {
 func (r *run) add() *replica {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rule := budget.Rule{Most: r.cfg.MaxRestarts, RefillSteps: r.cfg.RefillSteps, RefillAfter: r.cfg.RefillAfter}
-	one := &replica{run: r, index: len(r.mu.replicas), budget: budget.New(rule)}
+	one := &replica{run: r, index: len(r.mu.replicas), budget: budget.New(r.rule()), sessions: make(sweep.Sessions)}
 	one.name = r.plan.Name(one.index)
 	r.mu.replicas = append(r.mu.replicas, one)
 	return one
+}
+
+// rule is what a replica may cost.
+func (r *run) rule() budget.Rule {
+	return budget.Rule{Most: r.cfg.MaxRestarts, RefillSteps: r.cfg.RefillSteps, RefillAfter: r.cfg.RefillAfter}
 }
 
 // all are the replicas that there are.
@@ -177,6 +206,9 @@ func (r *run) rescale(ctx context.Context, wanted int) error {
 		case one.index >= wanted && !gone && !one.shrunk:
 			one.shrunk = true
 			one.stop(stopped{r.cfg.Grace})
+		case one.index < wanted && gone && one.outcome == GivenUp:
+			one.revive(budget.New(r.rule()))
+			r.begin(ctx, one)
 		case one.index < wanted && gone && one.shrunk:
 			r.begin(ctx, one)
 		}
@@ -198,16 +230,16 @@ func (r *run) reports() (all []ReplicaReport) {
 // watch asks how many steps the replicas have committed, until ctx ends. A lighthouse that
 // does not answer gives nothing back, and is asked again.
 func (r *run) watch(ctx context.Context, steps steps) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
 	counters := make(map[int]*progress.Counter)
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+		pause := lookEvery
+		if len(r.cfg.Lighthouse) > 0 {
+			pause = lookElsewhere + rand.N(lookElsewhere)
 		}
-		asking, cancel := context.WithTimeout(ctx, lookEvery)
+		if backoff.Sleep(ctx, pause) != nil {
+			return
+		}
+		asking, cancel := context.WithTimeout(ctx, lookLimit)
 		seen, err := steps(asking)
 		cancel()
 		if err == nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/demo"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/runcmd"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/scale"
+	"github.com/skerry-ft/skerry/internal/spool"
 	"github.com/skerry-ft/skerry/launch"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/tcp"
@@ -61,16 +63,24 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := cli.Execute(ctx, root, args)
-	switch {
-	case err == nil:
+	interrupted := ctx.Err() != nil
+	stop() // a second signal ends what is left
+	if err == nil {
 		return 0
-	case ctx.Err() != nil && cli.StatusOf(err) == cli.StatusFailed:
-		fmt.Fprintln(stderr, "skerry: interrupted")
+	}
+	last := spool.New(stderr)
+	defer last.Close(sayLimit) //nolint:errcheck // there is nothing more to tell it to
+	if interrupted && !cli.HasStatus(err) {
+		fmt.Fprintln(last, "skerry: interrupted")
 		return cli.StatusInterrupted
 	}
-	cli.Say(stderr, "skerry", err)
+	cli.Say(last, "skerry", err)
 	return cli.StatusOf(err)
 }
+
+// sayLimit is how long what reads our errors may take for the last of them, lest a terminal
+// that is stopped keep the exit status from a scheduler.
+const sayLimit = 5 * time.Second
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{

@@ -119,9 +119,9 @@ var mayImport = map[string][]string{
 	"launch":                   {"lighthouse", "store", "internal/guard", "internal/printable", "launch/internal/..."},
 	"launch/internal/budget":   {},
 	"launch/internal/child":    {"internal/deathsig", "launch/internal/output"},
-	"launch/internal/keeper":   {"launch/internal/sweep"},
+	"launch/internal/keeper":   {"internal/spool", "launch/internal/sweep"},
 	"launch/internal/layout":   {"launch/internal/sweep"},
-	"launch/internal/output":   {},
+	"launch/internal/output":   {"internal/spool"},
 	"launch/internal/progress": {},
 	"launch/internal/sweep":    {},
 
@@ -137,6 +137,7 @@ var mayImport = map[string][]string{
 	"internal/invariant": {},
 	"internal/memfd":     {},
 	"internal/deathsig":  {},
+	"internal/spool":     {},
 	"internal/otherproc": {},
 	"internal/shmring":   {"internal/step"},
 	"internal/futex":     {"internal/step"},
@@ -167,7 +168,7 @@ var mayImport = map[string][]string{
 	"cmd/lighthouse":             {"cmd/internal/..."},
 	"cmd/skerry": {
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
-		"train/...", "launch", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "internal/procs", "internal/deathsig", "cmd/internal/...", "examples/...",
+		"train/...", "launch", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "internal/procs", "internal/deathsig", "internal/spool", "cmd/internal/...", "examples/...",
 	},
 	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "manager/oteltrace", "internal/printable"},
 	"examples/digits/gpu":     {"nccl", "pg/...", "tensor"},

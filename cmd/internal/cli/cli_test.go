@@ -93,3 +93,13 @@ func TestPlural(t *testing.T) {
 		}
 	}
 }
+
+// A status that a command chose is told from the one that errors have by themselves, though it
+// is the same.
+func TestHasStatus(t *testing.T) {
+	t.Parallel()
+	plain := errors.New("broken")
+	if cli.HasStatus(nil) || cli.HasStatus(plain) || !cli.HasStatus(cli.WithStatus(cli.StatusFailed, plain)) {
+		t.Error("a status of its own is not told from none")
+	}
+}

@@ -60,6 +60,12 @@ func StatusOf(err error) int {
 	return StatusFailed
 }
 
+// HasStatus tells whether err has an exit status that the command chose.
+func HasStatus(err error) bool {
+	_, ok := errors.AsType[exitError](err)
+	return ok
+}
+
 // Strict makes a root command, whose other commands have been added, answer what it does not know with
 // one line, a suggestion if there is one, and StatusUsage: unknown commands, also of help, unknown
 // flags, and arguments that a command does not take.

@@ -216,6 +216,9 @@ func joined(problems []error) error {
 	if strings.Contains(told, unreached) {
 		told += advice
 	}
+	if code == cli.StatusFailed {
+		return errors.New(told) // no status of its own: an interrupt may be the cause
+	}
 	return cli.WithStatus(code, errors.New(told))
 }
 

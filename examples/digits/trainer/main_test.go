@@ -107,6 +107,9 @@ func TestDashes(t *testing.T) {
 	if _, err := parse([]string{"-index", "-1"}, io.Discard); err == nil || !strings.Contains(err.Error(), "--index = -1") {
 		t.Errorf("a value below 0 is read as %v", err)
 	}
+	if _, err := parse([]string{"--rounds=diloco", "--linger=-1s"}, io.Discard); err == nil || !strings.Contains(err.Error(), "--linger = -1s") {
+		t.Errorf("with --rounds a linger below 0 is read as %v", err)
+	}
 	if _, err := parse([]string{"--", "-steps"}, io.Discard); err == nil || !strings.Contains(err.Error(), `"-steps"`) {
 		t.Errorf("what follows -- is read as %v", err)
 	}
@@ -120,7 +123,10 @@ func TestShardOfTheEnvironment(t *testing.T) {
 		bad               string
 	}{
 		{"2", "3", "", 2, 3, ""},
-		{"2", "3", "-index=1", 1, 2, ""},
+		{"2", "3", "-index=1", 1, 3, ""},
+		{"2", "3", "-replicas=4", 2, 4, ""},
+		{"a", "3", "-index=1", 1, 3, ""},
+		{"2", "3", "-index=0 -replicas=1", 0, 1, ""},
 		{"a", "", "", 0, 2, ""}, // a name
 		{"a", "3", "", 0, 0, `REPLICA_GROUP_ID = "a", want a whole number`},
 		{"3", "3", "", 0, 0, "--index = 3, want 0 to 2"},

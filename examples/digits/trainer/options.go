@@ -99,20 +99,24 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	return o, err
 }
 
-// shardFromEnv takes the shard from the variables of a launcher (skerry run), if neither flag
-// names one. A REPLICA_GROUP_ID alone is a name, and need not be a number.
+// shardFromEnv takes what no flag names of the shard from the variables of a launcher (skerry
+// run). A REPLICA_GROUP_ID alone is a name, and need not be a number.
 func (o *options) shardFromEnv(f *pflag.FlagSet) error {
-	named := false
-	f.Visit(func(f *pflag.Flag) { named = named || f.Name == "index" || f.Name == "replicas" })
-	if named || os.Getenv("NUM_REPLICA_GROUPS") == "" {
+	if os.Getenv("NUM_REPLICA_GROUPS") == "" {
 		return nil
 	}
-	for name, to := range map[string]*int{"REPLICA_GROUP_ID": &o.digits.Shard.Index, "NUM_REPLICA_GROUPS": &o.digits.Shard.Count} {
-		n, err := strconv.Atoi(os.Getenv(name))
-		if err != nil {
-			return fmt.Errorf("%s = %q, want a whole number, or --index and --replicas", name, os.Getenv(name))
+	for _, v := range []struct {
+		name, flag string
+		to         *int
+	}{{"REPLICA_GROUP_ID", "index", &o.digits.Shard.Index}, {"NUM_REPLICA_GROUPS", "replicas", &o.digits.Shard.Count}} {
+		if f.Changed(v.flag) {
+			continue
 		}
-		*to = n
+		n, err := strconv.Atoi(os.Getenv(v.name))
+		if err != nil {
+			return fmt.Errorf("%s = %q, want a whole number, or --%s", v.name, os.Getenv(v.name), v.flag)
+		}
+		*v.to = n
 	}
 	return nil
 }
@@ -144,8 +148,6 @@ func (o options) validate() error {
 		return fmt.Errorf("--step-timeout = %v, want more than 0", o.stepTimeout)
 	case o.keep.every < 1:
 		return fmt.Errorf("--checkpoint-every = %d, want 1 or more", o.keep.every)
-	case o.rounds.by != "":
-		return o.rounds.validate(o)
 	case !slices.Contains(gpuWays(), o.gpu.how):
 		return fmt.Errorf("--gpu = %q, want nothing, or one of%s", o.gpu.how, strings.Join(gpuWays(), " "))
 	case o.gpu.index < 0:
@@ -156,6 +158,8 @@ func (o options) validate() error {
 		return fmt.Errorf("--drained-status = %d, want 0 to %d", o.drained, maxStatus)
 	case o.linger < 0:
 		return fmt.Errorf("--linger = %v, want 0 or more", o.linger)
+	case o.rounds.by != "":
+		return o.rounds.validate(o)
 	}
 	return nil
 }

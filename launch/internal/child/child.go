@@ -2,7 +2,7 @@
 // hang-up and Ctrl-C do not reach it, and which the kernel kills when this process dies.
 //
 // Each Process has three goroutines: one, on a thread of its own, until the process is
-// reaped, and one for each of its outputs. Drain waits for all of them.
+// reaped, and one for each of its outputs. Drain waits for all of them, within a limit.
 package child
 
 import (
@@ -29,6 +29,9 @@ type Spec struct {
 	Stdout, Stderr func(line []byte)
 }
 
+// unknown is the code of a process whose exit status is not known.
+const unknown = -1
+
 // Status is how a process ended.
 type Status struct {
 	Code   int            // its exit status, -1 after a signal
@@ -40,16 +43,22 @@ func (s Status) OK() bool { return s.Code == 0 }
 
 // Shell is the status as shells give it.
 func (s Status) Shell() int {
-	if s.Signal != 0 {
+	switch {
+	case s.Signal != 0:
 		return 128 + int(s.Signal)
+	case s.Code == unknown:
+		return 1
 	}
 	return s.Code
 }
 
 // String implements fmt.Stringer.
 func (s Status) String() string {
-	if s.Signal != 0 {
+	switch {
+	case s.Signal != 0:
 		return "killed by " + unix.SignalName(s.Signal)
+	case s.Code == unknown:
+		return "an end of which nothing is known"
 	}
 	return fmt.Sprintf("exit status %d", s.Code)
 }
@@ -119,11 +128,21 @@ func (p *Process) run(started chan<- error) {
 		return
 	}
 	_ = p.cmd.Wait() // the state says how it ended
-	p.status.Code = p.cmd.ProcessState.ExitCode()
-	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		p.status.Signal = status.Signal()
-	}
+	p.status = statusOf(p.cmd.ProcessState)
 	close(p.exited)
+}
+
+// statusOf is how a process ended. There is no state where something else in this process has
+// waited for it: then how it ended cannot be known, and counts as bad.
+func statusOf(state *os.ProcessState) Status {
+	if state == nil {
+		return Status{Code: unknown}
+	}
+	s := Status{Code: state.ExitCode()}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		s.Signal = status.Signal()
+	}
+	return s
 }
 
 // PID is the process's id, and that of its session.
@@ -142,12 +161,23 @@ func (p *Process) Status() Status {
 func (p *Process) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) } // that it has ended is all that can be wrong
 
 // Drain waits until the process has ended and all that it wrote was taken. What others that
-// hold its output write is waited for no longer than limit.
+// hold its output write is waited for no longer than limit; nor, after that, is a Stdout or
+// Stderr that does not return: it is left alone, and its goroutine ends when it does return.
 func (p *Process) Drain(limit time.Duration) {
 	<-p.exited
-	timer := time.AfterFunc(limit, func() { closeAll(p.outs) })
-	p.pumps.Wait()
-	timer.Stop()
-	closeAll(p.outs)
 	p.waiter.Wait()
+	pumped := make(chan struct{})
+	go func() {
+		p.pumps.Wait()
+		close(pumped)
+	}()
+	for range 2 { // of others, and of ours
+		timer := time.NewTimer(limit)
+		select {
+		case <-pumped:
+		case <-timer.C:
+		}
+		timer.Stop()
+		closeAll(p.outs) // the pumps read no more
+	}
 }

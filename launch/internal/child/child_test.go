@@ -91,16 +91,45 @@ func TestSession(t *testing.T) {
 func TestDrainIsBounded(t *testing.T) {
 	t.Parallel()
 	p, out, _ := shell(t, `sleep 1000 & echo $!`)
+	testkit.Eventually(t, "it has said what it leaves behind", func() bool {
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		return len(out.all) == 1
+	})
 	p.Drain(50 * time.Millisecond)
-	if len(out.all) != 1 {
-		t.Fatalf("wrote %q", out.all)
-	}
 	var left int
 	if _, err := fmt.Sscan(out.all[0], &left); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(left, syscall.SIGKILL); err != nil {
 		t.Errorf("what was left behind, process %d, is gone: %v", left, err)
+	}
+}
+
+// What takes the output may never return: that is not waited for, either.
+func TestDrainWithABlockedSink(t *testing.T) {
+	t.Parallel()
+	blocked, free := make(chan struct{}), make(chan struct{})
+	p, err := Start(Spec{Command: []string{"/bin/sh", "-c", "echo; echo"}, Env: os.Environ(), Stderr: func([]byte) {}, Stdout: func([]byte) {
+		select {
+		case blocked <- struct{}{}:
+		case <-free:
+		}
+		<-free
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-blocked
+	p.Drain(time.Millisecond)
+	close(free) // the goroutine ends
+}
+
+// A process that something else has waited for has ended badly, as far as is known.
+func TestUnknownStatus(t *testing.T) {
+	t.Parallel()
+	if s := statusOf(nil); s.OK() || s.Shell() != 1 || s.String() == "" {
+		t.Errorf("%v, %d", s, s.Shell())
 	}
 }
 

@@ -7,10 +7,16 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/spool"
 )
 
 // variable has the mark, in the keeper's own process.
 const variable = "SKERRY_RUN_KEEPER"
+
+// sayLimit bounds how long what went wrong is said: what reads it may be stopped.
+const sayLimit = 2 * time.Second
 
 // initialised says that Init was called: else the keeper's process would run the whole
 // program again.
@@ -31,7 +37,9 @@ func Init() {
 		err = errors.Join(err, os.RemoveAll(os.Args[1]))
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "skerry keeper:", err)
+		said := spool.New(os.Stderr)
+		fmt.Fprintln(said, "skerry keeper:", err)
+		_, _, _ = said.Close(sayLimit) // the launcher waits for this process
 		os.Exit(1)
 	}
 	os.Exit(0)

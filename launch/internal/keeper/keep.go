@@ -18,7 +18,7 @@ const patience = time.Minute
 
 // keep reads which sessions there are until the launcher is gone, and kills what is left.
 func keep(pipe io.Reader, mark string) error {
-	t := sweep.Target{Mark: mark, Sessions: make(map[int]bool)}
+	t := sweep.Target{Mark: mark, Sessions: make(sweep.Sessions)}
 	var wrong error
 	lines := bufio.NewScanner(pipe)
 	for lines.Scan() {
@@ -30,14 +30,17 @@ func keep(pipe io.Reader, mark string) error {
 	return errors.Join(wrong, err)
 }
 
-// note takes a line: a session that has begun, "+7", or one that is over, "-7".
-func note(sessions map[int]bool, line string) error {
-	session, err := strconv.Atoi(strings.TrimLeft(line, "+-"))
+// note takes a line: a session that has begun, with when its leader has, "+7 4711", or one
+// that is over, "-7 0".
+func note(sessions sweep.Sessions, line string) error {
+	number, when, _ := strings.Cut(line, " ")
+	session, err := strconv.Atoi(strings.TrimLeft(number, "+-"))
+	began, werr := strconv.ParseUint(when, 10, 64)
 	switch {
-	case err != nil || session <= 1:
-		return fmt.Errorf("%q, want a session behind + or -", line)
+	case err != nil || werr != nil || session <= 1:
+		return fmt.Errorf("%q, want a session behind + or -, and when it began", line)
 	case strings.HasPrefix(line, "+"):
-		sessions[session] = true
+		sessions[session] = began
 	default:
 		delete(sessions, session)
 	}

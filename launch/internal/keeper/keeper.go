@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/backoff"
+	"github.com/skerry-ft/skerry/launch/internal/sweep"
 )
 
 // The pauses before a keeper that died is started again.
@@ -38,7 +39,7 @@ type Keeper struct {
 	mu struct {
 		sync.Mutex
 
-		sessions map[int]bool
+		sessions sweep.Sessions
 		pipe     *os.File // the end for writing; nil: there is no process
 	}
 }
@@ -56,7 +57,7 @@ func Start(mark, folder string) (*Keeper, error) {
 		return nil, errors.New("call launch.Init() at the top of main or TestMain before a launcher runs")
 	}
 	k := &Keeper{mark: mark, folder: folder}
-	k.mu.sessions = make(map[int]bool)
+	k.mu.sessions = make(sweep.Sessions)
 	var err error
 	k.first, err = k.start()
 	return k, err
@@ -106,8 +107,8 @@ func (k *Keeper) start() (*process, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mu.pipe = ours
-	for session := range k.mu.sessions {
-		k.tellLocked('+', session)
+	for session, began := range k.mu.sessions {
+		k.tellLocked('+', session, began)
 	}
 	return &process{cmd, ours}, nil
 }
@@ -122,27 +123,26 @@ func (k *Keeper) drop(p *process) {
 	}
 }
 
-// Add tells of a session that has begun.
-func (k *Keeper) Add(session int) { k.change('+', session) }
-
-// Remove tells of a session of which nothing is left.
-func (k *Keeper) Remove(session int) { k.change('-', session) }
-
-func (k *Keeper) change(sign rune, session int) {
+// Add tells of a session that has begun, and when its leader has: see [sweep.Began].
+func (k *Keeper) Add(session int, began uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if sign == '+' {
-		k.mu.sessions[session] = true
-	} else {
-		delete(k.mu.sessions, session)
-	}
-	k.tellLocked(sign, session)
+	k.mu.sessions[session] = began
+	k.tellLocked('+', session, began)
+}
+
+// Remove tells of a session of which nothing is left.
+func (k *Keeper) Remove(session int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.mu.sessions, session)
+	k.tellLocked('-', session, 0)
 }
 
 // tellLocked writes a line, which the keeper reads at once. One that has died is told when it
 // is started again.
-func (k *Keeper) tellLocked(sign rune, session int) {
+func (k *Keeper) tellLocked(sign rune, session int, began uint64) {
 	if k.mu.pipe != nil {
-		_, _ = fmt.Fprintf(k.mu.pipe, "%c%d\n", sign, session) // see above
+		_, _ = fmt.Fprintf(k.mu.pipe, "%c%d %d\n", sign, session, began) // see above
 	}
 }

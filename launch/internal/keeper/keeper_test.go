@@ -56,8 +56,10 @@ func TestKillsWhatIsLeft(t *testing.T) {
 	}
 	inSession, over := begin(t, true, ""), begin(t, true, mark+"-other")
 	marked, nested := begin(t, false, mark+".0.1"), begin(t, false, "outer,"+mark)
-	k.Add(inSession.Process.Pid)
-	k.Add(over.Process.Pid)
+	anothers := begin(t, true, "")
+	k.Add(inSession.Process.Pid, sweep.Began(inSession.Process.Pid))
+	k.Add(over.Process.Pid, sweep.Began(over.Process.Pid))
+	k.Add(anothers.Process.Pid, 1) // the number was free in between
 	k.Remove(over.Process.Pid)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -67,8 +69,10 @@ func TestKillsWhatIsLeft(t *testing.T) {
 	for _, cmd := range []*exec.Cmd{inSession, marked, nested} {
 		ends(t, cmd)
 	}
-	if err := syscall.Kill(over.Process.Pid, 0); err != nil {
-		t.Errorf("what the keeper was told is over: %v", err)
+	for _, cmd := range []*exec.Cmd{over, anothers} {
+		if text, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/stat"); err != nil || strings.Contains(string(text), ") Z ") {
+			t.Errorf("a process of others was killed: %s, %v", text, err)
+		}
 	}
 }
 
@@ -80,7 +84,7 @@ func TestStartsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	victim := begin(t, true, "")
-	k.Add(victim.Process.Pid)
+	k.Add(victim.Process.Pid, sweep.Began(victim.Process.Pid))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- k.Run(ctx) }()
@@ -103,18 +107,18 @@ func TestStartsAgain(t *testing.T) {
 // What a keeper is told is checked.
 func TestNote(t *testing.T) {
 	t.Parallel()
-	sessions := make(map[int]bool)
-	for _, line := range []string{"+0", "+1", "-1", "+x", "", "7x"} {
+	sessions := make(sweep.Sessions)
+	for _, line := range []string{"+0 1", "+1 1", "-1 0", "+x 1", "", "7x", "+7", "+7 x"} {
 		if note(sessions, line) == nil {
 			t.Errorf("%q was taken", line)
 		}
 	}
-	for _, line := range []string{"+7", "+8", "-7"} {
+	for _, line := range []string{"+7 1", "+8 2", "-7 0"} {
 		if err := note(sessions, line); err != nil {
 			t.Error(err)
 		}
 	}
-	if len(sessions) != 1 || !sessions[8] {
+	if len(sessions) != 1 || sessions[8] != 2 {
 		t.Errorf("sessions %v, want 8", sessions)
 	}
 }

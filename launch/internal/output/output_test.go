@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -128,11 +129,16 @@ func TestWriter(t *testing.T) {
 	w.Line(Rank{Replica: "replica-0", Rank: 1}.Prefix(false), []byte("hello"))
 	w.Line(Rank{Replica: "replica-0", Alone: true}.Prefix(false), nil)
 	w.Line(Rank{Replica: "replica-7", Index: 7, Alone: true}.Prefix(true), []byte("x"))
+	if lost := w.Close(time.Minute); lost > 0 {
+		t.Errorf("%d lines are lost", lost)
+	}
 	const want = "replica-0:1 | hello\nreplica-0 | \n\x1b[33mreplica-7 |\x1b[0m x\n"
 	if b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
-	NewWriter(broken{}).Line("", []byte("lost")) // and nothing more
+	w = NewWriter(broken{})
+	w.Line("", []byte("lost")) // and nothing more
+	w.Close(time.Minute)
 }
 
 // A log has the lines; one that cannot be written says so once, at its end.
@@ -146,7 +152,7 @@ func TestFile(t *testing.T) {
 	line := []byte("abc")
 	f.Line(line[:1])
 	f.Line(line)
-	if err := f.Close(); err != nil {
+	if err := f.Close(time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "a\nabc\n" {
@@ -158,7 +164,7 @@ func TestFile(t *testing.T) {
 	}
 	full.Line(line)
 	full.Line(line)
-	if err := full.Close(); err == nil {
+	if err := full.Close(time.Minute); err == nil {
 		t.Error("a full disk was not told")
 	}
 }

@@ -1,31 +1,36 @@
 package output
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"sync"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/spool"
 )
 
-// Writer writes whole lines of many ranks. It is safe for concurrent use.
-type Writer struct {
-	mu sync.Mutex // of w, so that lines stay whole
+// Writer writes whole lines of many ranks. It is safe for concurrent use, and has one
+// goroutine, until Close.
+type Writer struct{ queue *spool.Writer }
 
-	w io.Writer
-}
+// NewWriter makes a Writer of w, which nothing else writes to. Close must follow.
+func NewWriter(w io.Writer) *Writer { return &Writer{spool.New(w)} }
 
-// NewWriter makes a Writer of w, which nothing else writes to.
-func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
-
-// Line writes a line behind a prefix. A writer that fails, such as a pipe that is closed,
-// must not end training: what it cannot take is lost.
+// Line writes a line behind a prefix. A writer that fails, such as a pipe that is closed, or
+// that takes nothing any more, such as a terminal that is stopped, must not end training or
+// hold it up: what it cannot take is lost.
 func (w *Writer) Line(prefix string, line []byte) {
 	all := make([]byte, 0, len(prefix)+len(line)+1)
-	all = append(append(append(all, prefix...), line...), '\n')
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_, _ = w.w.Write(all) // see above
+	_, _ = w.queue.Write(append(append(append(all, prefix...), line...), '\n')) // see above
+}
+
+// Close waits until all is written, no longer than limit, and returns how many lines are lost
+// because the writer took none.
+func (w *Writer) Close(limit time.Duration) (lost int) {
+	lost, _, _ = w.queue.Close(limit) // what it cannot take is lost: see Line
+	return lost
 }
 
 // colours tell replicas apart, on a dark ground and on a bright one.
@@ -51,15 +56,14 @@ func (r Rank) Prefix(colour bool) string {
 	return name + " | "
 }
 
-// File is the log of one rank in one start. It is safe for concurrent use.
+// File is the log of one rank in one start. It is safe for concurrent use, and has one
+// goroutine, until Close.
 type File struct {
-	mu sync.Mutex // of f
-
-	f      *os.File
-	failed error // the first write that failed; there are no more
+	f     *os.File
+	queue *spool.Writer
 }
 
-// OpenFile makes the log of a rank, and the folders above it.
+// OpenFile makes the log of a rank, and the folders above it. Close must follow.
 func OpenFile(path string) (*File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -68,26 +72,24 @@ func OpenFile(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{f: f}, nil
+	return &File{f, spool.New(f)}, nil
 }
 
-// Line writes a line. After one that cannot be written, on a full disk, all others are lost:
-// training is worth more than its log. Close returns why.
+// Line writes a line. One that cannot be written, on a full disk or by a file server that does
+// not answer, is lost: training is worth more than its log. Close returns why.
 func (f *File) Line(line []byte) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.failed == nil {
-		_, f.failed = f.f.Write(append(line[:len(line):len(line)], '\n'))
-	}
+	_, _ = f.queue.Write(append(line[:len(line):len(line)], '\n')) // see above
 }
 
-// Close closes the log, and returns the first error that there was.
-func (f *File) Close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	err := f.f.Close()
-	if f.failed != nil {
-		return f.failed
+// Close closes the log when all is written, or after limit, and returns the first error that
+// there was.
+func (f *File) Close(limit time.Duration) error {
+	lost, ok, err := f.queue.Close(limit)
+	if ok { // else the file is in use, and stays open
+		err = errors.Join(err, f.f.Close())
+	}
+	if lost > 0 {
+		err = errors.Join(err, fmt.Errorf("%d lines are lost: the file system took none for a while", lost))
 	}
 	return err
 }

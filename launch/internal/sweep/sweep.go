@@ -22,8 +22,13 @@ type Target struct {
 	// Mark is a start's, or what the marks of several starts have before a dot.
 	Mark string
 	// Sessions are those of its ranks.
-	Sessions map[int]bool
+	Sessions Sessions
 }
+
+// Sessions are sessions that were begun, by the process ids of their leaders, with when each
+// leader began, as Began tells. The kernel gives a number to another process once a session is
+// empty: one whose leader began at another time is not the one that is meant.
+type Sessions map[int]uint64
 
 // again is how long a process that was told to end is given before the next look.
 const again = 10 * time.Millisecond

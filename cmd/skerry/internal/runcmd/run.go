@@ -8,8 +8,10 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -21,6 +23,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/reap"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logline"
+	"github.com/skerry-ft/skerry/internal/spool"
 	"github.com/skerry-ft/skerry/launch"
 )
 
@@ -38,6 +41,8 @@ type options struct {
 	level      *cli.Choice
 	report     string
 	forwardHUP bool
+
+	stdout, stderr *spool.Writer
 }
 
 // Command is skerry run: it starts replicas, and starts them again.
@@ -97,7 +102,8 @@ func (o *options) add(cmd *cobra.Command) {
 	f.Var(o.level, "log-level", "what is told on standard error of replicas that start and end, least")
 	o.python.add(f)
 	cli.Group(f, "Flags of a job on several hosts", func(f *pflag.FlagSet) {
-		f.IntVar(&c.Nodes, "nnodes", 1, "hosts on which this command runs, each with --replicas; they need one lighthouse")
+		c.Nodes = 1
+		f.Var(&nodes{n: &c.Nodes}, "nnodes", "hosts on which this command runs, each with --replicas; they need one lighthouse")
 		f.IntVar(&c.Node, "node-rank", 0, "which of them this is, from 0; its replicas are numbered from there on")
 	})
 	o.lighthouse.AddOptional(cmd)
@@ -119,6 +125,13 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 	if err := torchrunOnly(cmd); err != nil {
 		return err
 	}
+	signals := make(chan os.Signal, 8) // room for a burst
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	defer signal.Stop(signals)
+	// What reads our output may be gone, which is no reason to end training, nor to end with
+	// another status than the job's: to the end of the process.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	defer o.spools(cmd)()
 	if err := o.fill(cmd, args); err != nil {
 		return err
 	}
@@ -130,7 +143,7 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	stop := make(chan struct{})
 	by := make(chan syscall.Signal, 1)
-	go func() { by <- o.pass(l, stop) }()
+	go func() { by <- o.pass(l, signals, stop) }()
 	reaping, end := context.WithCancel(context.WithoutCancel(cmd.Context()))
 	var reaper sync.WaitGroup
 	if reap.First() {
@@ -139,19 +152,58 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 	report, err := l.Run(cmd.Context())
 	end()
 	reaper.Wait()
+	signal.Stop(signals) // those that came are in it
 	close(stop)
-	return o.tell(cmd, report, err, <-by)
+	ended := <-by
+	if ended == 0 && cmd.Context().Err() != nil {
+		ended = early(cmd.Context())
+	}
+	return o.tell(report, err, ended)
+}
+
+// early is the signal that ended the program's context before this command heard signals.
+func early(ctx context.Context) syscall.Signal {
+	if strings.Contains(context.Cause(ctx).Error(), syscall.SIGTERM.String()) {
+		return syscall.SIGTERM
+	}
+	return syscall.SIGINT
+}
+
+// closeLimit is how long what reads our output may take for what was written last.
+const closeLimit = 2 * time.Second
+
+// spools has the command write to queues, for what reads its output may stop to do so: neither
+// ranks nor what is told of them wait for that. The function that it returns ends them.
+func (o *options) spools(cmd *cobra.Command) (end func()) {
+	o.stdout, o.stderr = spool.New(cmd.OutOrStdout()), spool.New(cmd.ErrOrStderr())
+	return func() {
+		for _, s := range []*spool.Writer{o.stdout, o.stderr} {
+			_, _, _ = s.Close(closeLimit) // who does not read cannot be told
+		}
+	}
+}
+
+// zeros are the flags whose zero would mean the default, and what is wanted in its place.
+var zeros = map[string]string{
+	"replicas": "1 or more", "nproc-per-replica": "1 or more", "nnodes": "1 or more", "min-replicas": "1 or more",
+	"refill-steps": "1 or more; so many that it is never reached gives none back",
+	"refill":       "more; so long that it is never reached, as 10000h, gives none back",
+	"grace":        "more: 1ms kills as good as at once",
+	"kill-grace":   "more: 1ms kills as good as at once",
 }
 
 // fill fills in what several flags say together.
 func (o *options) fill(cmd *cobra.Command, args []string) (err error) {
 	c := &o.cfg
+	if err := teeOfRanks(cmd, args); err != nil {
+		return err
+	}
 	if c.Command, err = o.python.command(args); err != nil {
 		return err
 	}
-	for _, name := range []string{"replicas", "nproc-per-replica", "nnodes", "min-replicas"} { // whose zero has another meaning
-		if f := cmd.Flags().Lookup(name); f.Value.String() == "0" {
-			return cli.Usagef("--%s = 0, want 1 or more", name)
+	for name, want := range zeros {
+		if f := cmd.Flags().Lookup(name); f.Value.String() == "0" || f.Value.String() == "0s" {
+			return cli.Usagef("--%s = 0, want %s", name, want)
 		}
 	}
 	if err := cli.Address(cmd, "lighthouse-listen"); err != nil {
@@ -169,11 +221,10 @@ func (o *options) fill(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	stdout, stderr := cmd.OutOrStdout(), &shared{w: cmd.ErrOrStderr()}
-	c.Stdout, c.Stderr = stdout, stderr
+	c.Stdout, c.Stderr = o.stdout, o.stderr
 	plain := os.Getenv("NO_COLOR") != ""
-	c.Color = cli.IsTerminal(stdout) && !plain
-	c.Log = logline.Console(stderr, cli.IsTerminal(stderr.w) && !plain).Level(level)
+	c.Color = cli.IsTerminal(cmd.OutOrStdout()) && !plain
+	c.Log = logline.Console(o.stderr, cli.IsTerminal(cmd.ErrOrStderr()) && !plain).Level(level)
 	return nil
 }
 
@@ -194,7 +245,10 @@ func guardVars(o guard.Options) (vars []string) {
 
 // steps asks a lighthouse elsewhere how far the job's replicas are.
 func (o *options) steps(ctx context.Context) ([]launch.Seen, error) {
-	st, _, err := o.lighthouse.Overview(ctx)
+	st, err := o.lighthouse.OverviewOf(ctx, o.cfg.Job)
+	if err != nil { // an old one has no page of one job
+		st, _, err = o.lighthouse.Overview(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -211,36 +265,37 @@ func (o *options) steps(ctx context.Context) ([]launch.Seen, error) {
 
 // pass passes signals on until stop is closed. The first SIGINT or SIGTERM ends the command's
 // context, by which the job stops; pass returns it. The second one kills.
-func (o *options) pass(l *launch.Launcher, stop <-chan struct{}) (by syscall.Signal) {
-	const room = 8 // a burst of signals
-	signals := make(chan os.Signal, room)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE)
-	defer signal.Stop(signals)
+func (o *options) pass(l *launch.Launcher, signals <-chan os.Signal, stop <-chan struct{}) (by syscall.Signal) {
+	take := func(got os.Signal) {
+		s, _ := got.(syscall.Signal)
+		switch {
+		case s == syscall.SIGINT || s == syscall.SIGTERM:
+			if by != 0 {
+				l.Kill()
+			}
+			by = s
+		case s != syscall.SIGHUP || o.forwardHUP:
+			l.Signal(s)
+		default:
+			o.cfg.Log.Warn().Msg("SIGHUP ignored; --forward-hup passes it on")
+		}
+	}
 	for {
 		select {
-		case <-stop:
-			return by
 		case got := <-signals:
-			s, _ := got.(syscall.Signal)
-			switch {
-			case s == syscall.SIGINT || s == syscall.SIGTERM:
-				if by != 0 {
-					l.Kill()
-				}
-				by = s
-			case s == syscall.SIGPIPE: // what reads our output is gone, which is no reason to end training
-			case s != syscall.SIGHUP || o.forwardHUP:
-				l.Signal(s)
-			default:
-				o.cfg.Log.Warn().Msg("SIGHUP ignored; --forward-hup passes it on")
+			take(got)
+		case <-stop:
+			for len(signals) > 0 { // the one that ended the job may be among them
+				take(<-signals)
 			}
+			return by
 		}
 	}
 }
 
 // tell writes the report, and returns what the command ends with.
-func (o *options) tell(cmd *cobra.Command, r launch.Report, err error, by syscall.Signal) error {
-	w := cmd.ErrOrStderr()
+func (o *options) tell(r launch.Report, err error, by syscall.Signal) error {
+	w := o.stderr
 	if f, ok := errors.AsType[*launch.Failure](err); ok {
 		_ = f.WriteTail(w) // as below
 	}
@@ -259,13 +314,13 @@ func (o *options) tell(cmd *cobra.Command, r launch.Report, err error, by syscal
 	if err != nil {
 		return cli.WithStatus(statusOf(err), err)
 	}
-	well := 0
+	count := make(map[launch.Outcome]int)
 	for _, one := range r.Replicas {
-		if one.Outcome != launch.Stopped {
-			well++
-		}
+		count[one.Outcome]++
 	}
-	if by != 0 && well < len(r.Replicas) {
+	well := count[launch.Done]
+	// One that was given up before has been told of, and no signal was the cause.
+	if by != 0 && count[launch.Stopped] > 0 {
 		return cli.WithStatus(128+int(by), fmt.Errorf("stopped by %s: %d of %d replicas ended well", unix.SignalName(by), well, len(r.Replicas)))
 	}
 	return nil

@@ -110,11 +110,18 @@ func TestTorchrunsFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--rdzv_backend=c10d true", "--rdzv-backend is torchrun's and means nothing here: leave it out: the lighthouse is the rendezvous"},
 		{"--run-path true", "--run-path is torchrun's"},
-		{"--nnodes=1:4 true", `--nnodes = "1:4", want a whole number`},
+		{"--nnodes=1:4 true", `--nnodes = "1:4", want one number, the hosts that the job has at most`},
+		{"--nnodes=x:4 true", `--nnodes = "x:4", want a whole number`},
+		{"--nnodes=0 true", "--nnodes = 0, want 1 or more"},
+		{"--tee 3 train.py", `COMMAND = "3" behind --tee, which has no value here: want --log-dir DIR --tee -- train.py`},
 		{"--nproc_per_node=gpu true", `--nproc-per-replica = "gpu", want a whole number`},
 		{"--nnodes=2 true", "--lighthouse = [], want the address of one that all 2 nodes reach"},
 		{"--standalone --lighthouse h:1 true", "--standalone with --lighthouse"},
 		{"--replicas=0 true", "--replicas = 0, want 1 or more"},
+		{"--refill-steps=0 true", "--refill-steps = 0, want 1 or more"},
+		{"--refill=0 true", "--refill = 0, want more"},
+		{"--grace=0 true", "--grace = 0, want more"},
+		{"--kill-grace=0s true", "--kill-grace = 0, want more"},
 		{"--replicas=2 --min-replicas=3 true", "--min-replicas = 3, want 1 to 2"},
 		{"--replicas=2 --cuda-devices=0 true", `--cuda-devices = ["0"], want one for each of 2 ranks`},
 		{"--job=a/b true", `--job = "a/b", want at most 128 letters`},
@@ -243,5 +250,71 @@ func TestOutputWithoutReader(t *testing.T) {
 	}
 	if _, err := os.Stat(done); err != nil {
 		t.Error(err)
+	}
+}
+
+// A reader of all that this command writes may be stopped, as a pager is: the job goes on, and
+// ends.
+func TestOutputThatIsNotRead(t *testing.T) {
+	t.Parallel()
+	out, said, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = out.Close() }) // nothing was read
+	cmd := exec.Command(os.Args[0], "run", "--", "sh", "-c", `head -c 4000000 /dev/zero | tr '\0' x | fold -w 1000`)
+	cmd.Stdout, cmd.Stderr = said, said
+	p := testkit.StartCmd(t, "skerry run", cmd)
+	if err := said.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if status := p.Exits(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// A replica that was given up is none that ended well, and one that a signal has stopped is
+// told by the status.
+func TestStatusAfterASignal(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		outcomes []launch.Outcome
+		by       syscall.Signal
+		status   int
+		text     string
+	}{
+		{[]launch.Outcome{launch.Done, launch.GivenUp}, syscall.SIGTERM, 0, ""},
+		{[]launch.Outcome{launch.Stopped, launch.GivenUp, launch.Done}, syscall.SIGTERM, 143, "stopped by SIGTERM: 1 of 3 replicas ended well"},
+		{[]launch.Outcome{launch.Stopped}, syscall.SIGINT, 130, "stopped by SIGINT: 0 of 1"},
+		{[]launch.Outcome{launch.Stopped, launch.Done}, 0, 0, ""}, // by Scale
+	} {
+		var r launch.Report
+		for _, o := range c.outcomes {
+			r.Replicas = append(r.Replicas, launch.ReplicaReport{Outcome: o})
+		}
+		o, cmd := &options{}, &cobra.Command{}
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		end := o.spools(cmd)
+		err := o.tell(r, nil, c.by)
+		end()
+		if cli.StatusOf(err) != c.status || err != nil && !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%v after %v: status %d, %v, want %d", c.outcomes, c.by, cli.StatusOf(err), err, c.status)
+		}
+	}
+}
+
+// A signal that came before this command heard any is told by the context that it ended.
+func TestSignalBefore(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New(syscall.SIGTERM.String() + " signal received")) // as signal.NotifyContext says it
+	if s := early(ctx); s != syscall.SIGTERM {
+		t.Errorf("%v, want SIGTERM", s)
+	}
+	ctx, cancel = context.WithCancelCause(t.Context())
+	cancel(nil)
+	if s := early(ctx); s != syscall.SIGINT {
+		t.Errorf("%v, want SIGINT", s)
 	}
 }

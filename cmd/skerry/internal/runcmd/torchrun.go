@@ -1,6 +1,8 @@
 package runcmd
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,7 +33,7 @@ var torchrunRefused = map[string]string{
 	"local-ranks-filter":       "use --log-dir, which has a file for each rank",
 	"duplicate-stdout-filters": "use --log-dir --tee",
 	"duplicate-stderr-filters": "use --log-dir --tee",
-	"run-path":                 "give the whole command: -- python -m runpy train.py",
+	"run-path":                 "leave it out: a COMMAND that ends in .py is run by python, in a process of its own",
 	"role":                     "leave it out: all ranks have the role default",
 	"numa-binding":             "give the whole command: -- numactl … python train.py",
 }
@@ -70,6 +72,48 @@ func addTorchrun(cmd *cobra.Command) {
 	})
 }
 
+// rankList is a value of torchrun's --tee and --redirects.
+var rankList = regexp.MustCompile(`^[0-9]+(:[0-9]+)?(,[0-9]+(:[0-9]+)?)*$`)
+
+// nodes is the value of --nnodes: torchrun's may be a range, which is taken for a better error,
+// of torchrunOnly.
+type nodes struct {
+	n      *int
+	ranges string // what was given, if that is a range
+}
+
+// String implements pflag.Value.
+func (v *nodes) String() string {
+	if v.n == nil { // pflag asks a zero one for its default
+		return ""
+	}
+	return strconv.Itoa(*v.n)
+}
+
+// Type implements pflag.Value.
+func (*nodes) Type() string { return "int" }
+
+// Set implements pflag.Value.
+func (v *nodes) Set(text string) (err error) {
+	low, high, ranged := strings.Cut(text, ":")
+	v.ranges = ""
+	if ranged {
+		v.ranges = text
+	}
+	if *v.n, err = strconv.Atoi(low); err == nil && ranged {
+		_, err = strconv.Atoi(high)
+	}
+	return err
+}
+
+// teeOfRanks is the usage error of --tee with torchrun's value, which is taken for the command.
+func teeOfRanks(cmd *cobra.Command, args []string) error {
+	if !cmd.Flags().Changed("tee") || !rankList.MatchString(args[0]) || len(args) < 2 {
+		return nil
+	}
+	return cli.Usagef("COMMAND = %q behind --tee, which has no value here: want --log-dir DIR --tee -- %s", args[0], args[1])
+}
+
 // torchrunOnly is the usage error of flags that are torchrun's alone.
 func torchrunOnly(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -77,6 +121,9 @@ func torchrunOnly(cmd *cobra.Command) (err error) {
 			err = cli.Usagef("--%s is torchrun's and means nothing here: %s", f.Name, torchrunRefused[f.Name])
 		}
 	})
+	if n, ok := cmd.Flags().Lookup("nnodes").Value.(*nodes); ok && n.ranges != "" && err == nil {
+		err = cli.Usagef("--nnodes = %q, want one number, the hosts that the job has at most: replicas come and go by themselves", n.ranges)
+	}
 	if standalone, ferr := cmd.Flags().GetBool("standalone"); err == nil && ferr == nil && standalone && cmd.Flags().Changed("lighthouse") {
 		err = cli.Usagef("--standalone with --lighthouse: want one of them")
 	}

@@ -70,6 +70,7 @@ var launch = []rule{
 	{is: "skerry run --replicas 2 --nproc-per-replica 4 --cuda-devices 0,1,2,3,4,5,6,7 -- python train.py --lr 0.1", not: "it wants eight GPUs"},
 	{is: "go build -o /tmp/trainer ./examples/digits/trainer", as: copied},
 	{is: "go run ./cmd/skerry run --replicas 3 -- /tmp/trainer", as: launched, says: []string{"replicas: 3 done"}},
+	{is: "skerry scale vision 6", not: "TestScale of cmd/skerry/internal/runcmd scales a job"},
 	{is: "skerry run --nnodes 3 --node-rank 0 --replicas 2 --lighthouse head:29510 --job vision -- ./trainer", not: "it is one of three hosts"},
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/reap"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/scale"
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/internal/spool"
@@ -149,7 +150,14 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 	if reap.First() {
 		reaper.Go(func() { reap.Run(reaping) })
 	}
+	scaled, err := scale.Listen(o.cfg.Job, l)
+	if err != nil {
+		o.cfg.Log.Warn().Err(err).Msg("skerry scale does not reach this job")
+	}
 	report, err := l.Run(cmd.Context())
+	if scaled != nil {
+		_ = scaled.Close() // it hears no more
+	}
 	end()
 	reaper.Wait()
 	signal.Stop(signals) // those that came are in it

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/scale"
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/launch"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
@@ -213,6 +214,33 @@ func TestSignals(t *testing.T) {
 	p.Says("| got HUP", 0)
 	p.Signal(syscall.SIGTERM)
 	p.Exits()
+}
+
+// What skerry scale asks for is done: more are started, and of fewer the highest goes.
+func TestScale(t *testing.T) {
+	t.Parallel()
+	job := fmt.Sprintf("scaled-by-%d", os.Getpid())
+	p := begin(t, "--job="+job, "--", "sh", "-c", `trap 'echo got TERM; exit 0' TERM; echo begun; while :; do sleep 0.02; done`)
+	p.Says("replica-0 | begun", 0)
+	if err := scale.Call(t.Context(), job, 3); err != nil {
+		t.Fatal(err)
+	}
+	p.Says("replica-1 | begun", 0)
+	p.Says("replica-2 | begun", 0)
+	if err := scale.Call(t.Context(), job, 2); err != nil {
+		t.Fatal(err)
+	}
+	p.Says("replica-2 | got TERM", 0)
+	if err := scale.Call(t.Context(), job, 0); err == nil || !strings.Contains(err.Error(), "replicas = 0, want 1") {
+		t.Errorf("none: %v", err)
+	}
+	p.Signal(syscall.SIGTERM)
+	if status := p.Exits(); status != 0 || strings.Contains(p.String(), "does not reach") {
+		t.Errorf("status %d\n%s", status, p)
+	}
+	if err := scale.Call(t.Context(), job, 2); !errors.Is(err, scale.ErrNone) {
+		t.Errorf("of a job that is over: %v", err)
+	}
 }
 
 // A second signal kills, and ranks that had to be killed are no good end.

@@ -136,7 +136,11 @@ func (s behind) Undo(ctx context.Context, name string, id quorum.ReplicaID, o we
 	return s.apply(ctx, name, change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
 			j.leadership.feed.Ask(j.name, now.UnixMilli(), story.Stays, id, o)
-			err := j.machine.Undrain(now, id, wire.Evidence(o.Reason))
+			var under *quorum.Quorum
+			if j.writing != nil {
+				under = &j.writing.d.Quorum
+			}
+			err := j.machine.Undrain(now, id, wire.Evidence(o.Reason), under)
 			if errors.Is(err, quorum.ErrNoDrain) {
 				err = fmt.Errorf("%w: %s", quorum.ErrNoDrain, web.NoUndo(j.machine.Status(now), id))
 			}
@@ -149,14 +153,11 @@ func (s behind) Undo(ctx context.Context, name string, id quorum.ReplicaID, o we
 func (l *lighthouseService) Drain(ctx context.Context, req *skerrypb.DrainRequest) (*skerrypb.DrainResponse, error) {
 	id, err := wire.CheckKnownID(req.GetReplicaId())
 	out := &skerrypb.DrainResponse{}
-	if err == nil && req.GetAgain() {
-		out.Undone, _, err = l.server.drainOf(ctx, req.GetJob(), id)
-	}
-	if err == nil && !out.GetUndone() {
+	if err == nil && !req.GetAgain() {
 		err = behind{l.server}.Drain(ctx, req.GetJob(), id, l.server.orderOf(ctx, skerrypb.Lighthouse_Drain_FullMethodName, req))
-		if err == nil {
-			_, out.Alone, err = l.server.drainOf(ctx, req.GetJob(), id)
-		}
+	}
+	if err == nil {
+		out.Undone, out.Alone, err = l.server.drainOf(ctx, req.GetJob(), id)
 	}
 	return out, wire.StatusError(err)
 }

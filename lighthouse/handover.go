@@ -45,7 +45,9 @@ func (s *Server) handOver(ctx context.Context, to string, o web.Order) (*skerryp
 		return s.cluster.Service().TransferLeader(ctx, req) // which says what is wrong
 	}
 	if err := lead.tellAll("the lead was to go to "+cmp.Or(wire.Text(to), "another server"), o); err != nil {
-		return nil, wire.StatusError(fmt.Errorf("note who hands the leadership over: %w", err))
+		err = fmt.Errorf("note who hands the leadership over: %w", err)
+		_ = lead.tellAll("the lead stays at "+s.address()+": "+wire.Text(err.Error()), web.Order{}) // as far as it can
+		return nil, wire.StatusError(err)
 	}
 	resp, err := s.cluster.Service().TransferLeader(ctx, req)
 	if err != nil {

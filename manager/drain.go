@@ -51,11 +51,11 @@ func (m *Manager) drain(reason string) {
 }
 
 // stay takes an operator's drain back, unless this replica itself wants to go as well, or
-// has gone.
-func (m *Manager) stay(reason string) {
+// has gone. before is how many drains had been taken back when that was asked; below 0: it is news.
+func (m *Manager) stay(reason string, before int) {
 	m.mu.Lock()
 	d := &m.mu.drain
-	news := d.until.IsZero() && !d.left && m.mu.final == nil && m.mu.rank.Stay()
+	news := (before < 0 || before == d.undone) && d.until.IsZero() && !d.left && m.mu.final == nil && m.mu.rank.Stay()
 	if news {
 		d.alone, d.undone = false, d.undone+1
 		m.mu.Broadcast()
@@ -105,7 +105,7 @@ func (m *Manager) tellDrain(ctx context.Context, undone int) {
 		case !errors.Is(err, monitor.ErrTimeout):
 			return // ended, in one way or another
 		case !late:
-			since = m.tellOnce(ctx, since)
+			since = m.tellOnce(ctx, since, undone)
 		case more == 0 && gives:
 			more = m.timeouts.Heal
 		default:
@@ -118,7 +118,7 @@ func (m *Manager) tellDrain(ctx context.Context, undone int) {
 // tellOnce tells the lighthouse of the drain. It returns since when this
 // replica has been alone, and has it leave once that has lasted for the linger
 // time: a process that comes to take over may be under way.
-func (m *Manager) tellOnce(ctx context.Context, since time.Time) time.Time {
+func (m *Manager) tellOnce(ctx context.Context, since time.Time, before int) time.Time {
 	m.mu.Lock()
 	q, asked := m.mu.rank.Quorum(), m.mu.drain.until.IsZero()
 	m.mu.Unlock()
@@ -128,7 +128,7 @@ func (m *Manager) tellOnce(ctx context.Context, since time.Time) time.Time {
 		m.log.Debug().Err(err).Msg("lighthouse not told of the drain")
 		return since
 	case undone: // and the notice of it was lost with a stream
-		m.stay("the lighthouse says so")
+		m.stay("the lighthouse says so", before)
 		return since
 	case !alone:
 		return time.Time{}

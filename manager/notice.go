@@ -57,7 +57,7 @@ func (m *Manager) takeNotice(n quorum.Notice) {
 	case n.Kind == quorum.NoticeDrain:
 		m.drain(n.Reason)
 	case n.Kind == quorum.NoticeStay:
-		m.stay(n.Reason)
+		m.stay(n.Reason, -1)
 	case n.Kind == quorum.NoticeEvict:
 		m.evicted(n.Reason)
 	}

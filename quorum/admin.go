@@ -99,18 +99,19 @@ func (m *Machine) Drain(now time.Time, id ReplicaID, reason string) error {
 
 // Undrain takes a drain back, while the quorum still has the replica: it stays, as if it had
 // not been told. Errors: ErrUnknown, ErrInvalid, and ErrNoDrain where none is under way, or
-// the others went on without it, which is told to no replica twice.
+// the others went on without it, which is told to no replica twice: so they have when the quorum
+// without it is on its way into the ledger, which under is (nil: none).
 //
 //	c is told to drain, and Undrain before the next quorum    c stays: that quorum has it
-//	{a, b} was formed                                         ErrNoDrain: c has its answer, and goes
+//	{a, b} was formed, or is written                          ErrNoDrain: c has its answer, and goes
 //	c was no member                                           ErrNoDrain: its join was refused (§5)
 //	c goes by its own wish (SIGTERM)                          it says so again, and drains
-func (m *Machine) Undrain(now time.Time, id ReplicaID, reason string) error {
+func (m *Machine) Undrain(now time.Time, id ReplicaID, reason string, under *Quorum) error {
 	r, err := m.target(now, id, reason)
 	if err != nil {
 		return err
 	}
-	if !r.draining || !r.member || r.lost {
+	if !r.draining || !r.member || r.lost || under != nil && !slices.Contains(memberIDs(under.Members), id) {
 		return fmt.Errorf("%w: replica %q", ErrNoDrain, id)
 	}
 	if err := m.ledger.ApplyUndrain(id); err != nil {

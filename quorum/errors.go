@@ -41,7 +41,7 @@ var (
 	// its stream, and by Beat when the replica has no open session and
 	// is no presumed member. Open first.
 	ErrNoSession = errors.New("quorum: no session")
-	// ErrUnknown is returned by Drain and Evict for a replica that the machine
+	// ErrUnknown is returned by Drain, Undrain and Evict for a replica that the machine
 	// does not know.
 	ErrUnknown = errors.New("quorum: unknown replica")
 	// ErrNoDrain is returned by Undrain where no drain can be taken back.

@@ -122,7 +122,7 @@ func New(now time.Time, c Config, l Ledger) *Machine {
 			// §5: a drain outlives the leader that took it. The replica is told again when it
 			// opens its session.
 			r.draining = true
-			m.change = "a drain"
+			m.change = drainOf(id)
 		}
 	}
 	return m

@@ -321,8 +321,17 @@ func (s *script) doDrain(d *datadriven.TestData) {
 }
 
 func (s *script) doUndrain(d *datadriven.TestData) {
+	var under *quorum.Quorum // what is written meanwhile
+	for _, a := range d.CmdArgs {
+		if a.Key == "under" {
+			under = &quorum.Quorum{}
+			for _, id := range a.Vals {
+				under.Members = append(under.Members, quorum.Member{ReplicaID: quorum.ReplicaID(id)})
+			}
+		}
+	}
 	for _, id := range ids(d) {
-		s.say(id, s.m.Undrain(s.now, id, "the wrong one"))
+		s.say(id, s.m.Undrain(s.now, id, "the wrong one", under))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -35,7 +36,7 @@ func (m *Machine) Heartbeat(now time.Time, id ReplicaID) error {
 	}
 	// An eviction is for good; a beat would make it live again.
 	if r.evicted {
-		return fmt.Errorf("%w: %q: %s", ErrEvicted, id, r.gone.Reason)
+		return fmt.Errorf("%w: %q%s", ErrEvicted, id, strings.TrimSuffix(": "+r.gone.Reason, ": "))
 	}
 	m.alive(now, r)
 	m.rescheduleFor(r)
@@ -60,7 +61,7 @@ func (m *Machine) Beat(now time.Time, id ReplicaID, b Beat) error {
 	case r == nil || r.left || !r.session && (!r.member || r.broken):
 		return fmt.Errorf("%w: %q", ErrNoSession, id)
 	case r.evicted:
-		return fmt.Errorf("%w: %q: %s", ErrEvicted, id, r.gone.Reason)
+		return fmt.Errorf("%w: %q%s", ErrEvicted, id, strings.TrimSuffix(": "+r.gone.Reason, ": "))
 	// §4.1: its beats would bring back a process whose place another one has taken.
 	case r.replaced != "":
 		return fmt.Errorf("%w: %q took the place of %q", ErrNameInUse, r.replaced, id)

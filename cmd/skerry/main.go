@@ -20,6 +20,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/faults"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/demo"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/runcmd"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/scale"
 	"github.com/skerry-ft/skerry/internal/spool"
 	"github.com/skerry-ft/skerry/launch"
 	"github.com/skerry-ft/skerry/pg/baby"
@@ -90,7 +91,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newReplicaCommands()...)
-	root.AddCommand(runcmd.Command(), demo.Command(), chaos.Command(), newStatusCommand(), newWhyCommand(), newEventsCommand(), newHistoryCommand(), newJobsCommand(), newJobCommand(), newBenchCommand(), newSimCommand(), newTraceCommand(), newTorchftManagerCommand(), newTorchftProxyCommand(), newStoreCommand(), newTokenCommand(), newVersionCommand(),
+	root.AddCommand(runcmd.Command(), scale.Command(), demo.Command(), chaos.Command(), newStatusCommand(), newWhyCommand(), newEventsCommand(), newHistoryCommand(), newJobsCommand(), newJobCommand(), newBenchCommand(), newSimCommand(), newTraceCommand(), newTorchftManagerCommand(), newTorchftProxyCommand(), newStoreCommand(), newTokenCommand(), newVersionCommand(),
 		lighthousecmd.New(), lighthousecmd.NewMembers())
 	cli.Strict(root)
 	return root

@@ -46,6 +46,8 @@ var mistakes = []string{
 	"skerry run",
 	"skerry run --replicas 2",
 	"skerry evict a b",
+	"skerry scale vision",
+	"skerry scale vision many",
 	"skerry job config",
 	"skerry job delete",
 	"skerry trace",

@@ -73,7 +73,7 @@ func TestOperatorsVerbs(t *testing.T) {
 		{"drain b --job digits", 4, `no replica "b" is there in job digits; there are: a:00000000`},
 		{"kill a --job digits", 4, "no manager address is known"},
 		{"drain a --job digits", 0, "a:00000000-0000-0000-0000-000000000001 draining"},
-		{"undo a --job digits", 1, "no drain to take back: the others go on without it: start it again when it has gone"},
+		{"undo a --job digits", 1, "no drain to take back: it was in no quorum, and its join is refused: start it again when it has gone"},
 		{"undo b --job digits", 4, `no replica "b" is there`},
 		{"evict a:0000 --job digits --reason test -o json", 0, `"replica_id": "a:00000000-0000-0000-0000-000000000001"`},
 		{"events --job digits", 0, "a was told to drain"},

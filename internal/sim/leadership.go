@@ -346,7 +346,7 @@ func (r *leadership) change(c command) {
 	case c.drain != "":
 		err = r.m.Drain(now, c.drain, "asked to")
 	case c.undo != "":
-		err = r.m.Undrain(now, c.undo, "asked to")
+		err = r.m.Undrain(now, c.undo, "asked to", nil) // a change waits for what is written
 	case c.evict != "":
 		err = r.m.Evict(now, c.evict, "asked to")
 	}

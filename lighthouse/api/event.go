@@ -44,7 +44,7 @@ type Event struct {
 	// Seq rises with the events of the job; a new leader leaves a gap.
 	Seq  int64 `json:"seq"`
 	AtMs int64 `json:"at_ms"`
-	// Kind is one of: formed, resumed, healed, lost, left, drained, evicted, draining, kill,
+	// Kind is one of: formed, resumed, healed, lost, left, drained, evicted, draining, stays, kill,
 	// configured, returned, stuck, away, moves (it was stuck, or away), refused, apart, mended,
 	// probation, diverged, position_fell, restored, doubted, leader,
 	// transfer (another server is to lead), finished.

@@ -12,6 +12,7 @@ var noise = []struct {
 	left string
 }{
 	{regexp.MustCompile(`\bquorum: (?:invalid|unknown replica): `), ""},
+	{regexp.MustCompile(`\bquorum: (no drain to take back)`), "$1"},
 	{regexp.MustCompile(`rpc error: code = \w+ desc = `), ""},
 	{regexp.MustCompile(`connection error: desc = "(?:transport: )?`), ""},
 	{regexp.MustCompile(`(?:transport: )?(?:Error while dialing|authentication handshake failed): `), ""},

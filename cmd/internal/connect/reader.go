@@ -44,10 +44,11 @@ func (r *Reader) Next(ctx context.Context) ([]api.Event, error) {
 			return nil, err
 		}
 		read = append(read, page...)
-		if len(page) < eventsPage || page[len(page)-1].AtMs <= since {
+		if len(page) < eventsPage {
 			break
 		}
-		since = page[len(page)-1].AtMs // there may be more of that millisecond
+		// There may be more of that millisecond; of one that fills a page no more can be asked for.
+		since = max(page[len(page)-1].AtMs, since+1)
 	}
 	return slices.DeleteFunc(read, func(e api.Event) bool { return !r.f.note(e) }), nil
 }

@@ -95,23 +95,30 @@ func (l *Flags) Replica(ctx context.Context, job, meant string) (string, error) 
 		return "", NoJob(job, all)
 	}
 	var found, there []string
+	var went string // of those that are meant: what became of the last one
 	for _, j := range st.Jobs {
 		if j.Job != job {
 			continue
 		}
 		for _, r := range j.Replicas {
-			there = append(there, Short(r.ReplicaID))
-			if r.ReplicaID == meant {
-				return meant, nil
+			isGone := slices.Contains(gone, r.State)
+			if !isGone {
+				there = append(there, Short(r.ReplicaID))
 			}
-			if Means(meant, r.ReplicaID) && !slices.Contains(gone, r.State) {
+			switch {
+			case r.ReplicaID == meant:
+				return meant, nil
+			case !Means(meant, r.ReplicaID):
+			case isGone:
+				went = fmt.Sprintf("%s is %s; ", Short(r.ReplicaID), r.State)
+			default:
 				found = append(found, r.ReplicaID)
 			}
 		}
 	}
 	switch len(found) {
 	case 0:
-		return "", cli.WithStatus(cli.StatusNotFound, fmt.Errorf("no replica %q is there in job %s; %s", meant, job, listed(there, "the job has none")))
+		return "", cli.WithStatus(cli.StatusNotFound, fmt.Errorf("no replica %q is there in job %s; %s%s", meant, job, went, listed(there, "the job has none")))
 	case 1:
 		return found[0], nil
 	}

@@ -89,7 +89,9 @@ func toldAsker(ctx context.Context, g *guard.Guard, method string, req any) (Ask
 	case g.AsksClients() && g.CheckFellow(ctx) != nil:
 		return Asker{}, false
 	case g.Token.IsZero() || g.Adopt.Lenient():
-		a.By += Unproved
+		if !g.AsksClients() { // else a server's certificate says it
+			a.By += Unproved
+		}
 		return a, true
 	}
 	return a, g.Token.Check(one(askerKey), Asker{one(byKey), one(fromKey)}.proved(method), guard.Body(req)) == nil

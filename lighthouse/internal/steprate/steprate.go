@@ -7,19 +7,21 @@ package steprate
 
 import "time"
 
-// A sample is the highest step that was heard in every of a span; those of the window are kept.
+// A sample is a step that was the highest, one in every of a span; those of the window are kept, and
+// the one before.
 const (
 	every  = 5 * time.Second
 	window = 3 * time.Minute
-	kept   = int(window / every)
+	kept   = int(window/every) + 1
 )
 
 // Run is a job's run, as far as its steps go. The zero value has heard nothing. It is owned by
 // one goroutine.
 type Run struct {
 	total   int64
-	samples []sample // oldest first
-	newest  sample   // the highest step, and when it was heard first
+	began   time.Time // when a step was heard first
+	samples []sample  // oldest first
+	newest  sample    // the highest step, and when it was heard first
 }
 
 type sample struct {
@@ -33,7 +35,13 @@ func (r *Run) Heard(now time.Time, step int64) {
 		return
 	}
 	r.newest = sample{now, step}
-	if n := len(r.samples); n > 0 && now.Sub(r.samples[n-1].at) < every {
+	if len(r.samples) == 0 {
+		r.began = now
+	}
+	switch n := len(r.samples); {
+	case now.Sub(r.began) < every:
+		r.samples = r.samples[:0] // one that is behind may have been heard first
+	case n > 0 && now.Sub(r.samples[n-1].at) < every:
 		return
 	}
 	r.samples = append(r.samples, r.newest)
@@ -57,18 +65,27 @@ func (r *Run) FellBack() { r.samples, r.newest = nil, sample{} }
 // Total is how many steps the run has. 0: none of its replicas has said.
 func (r *Run) Total() int64 { return r.total }
 
-// PerSecond is the steps a second since the oldest sample of the window. 0: not known.
+// PerSecond is the steps a second in the window, or, where a step takes as long, since the
+// one before the newest. That none came for longer than a step takes counts; after three times as
+// long, and the window, the rate is not known: 0.
 func (r *Run) PerSecond(now time.Time) float64 {
+	var base sample
 	for _, s := range r.samples {
-		if now.Sub(s.at) > window {
-			continue
+		if s.step < r.newest.step && (base.at.IsZero() || now.Sub(s.at) >= window) {
+			base = s
 		}
-		if d := now.Sub(s.at); d >= every && r.newest.step > s.step {
-			return float64(r.newest.step-s.step) / d.Seconds()
-		}
-		break
 	}
-	return 0
+	took := r.newest.at.Sub(base.at)
+	if base.at.IsZero() || took < every {
+		return 0
+	}
+	steps := r.newest.step - base.step
+	each := took / time.Duration(steps)
+	idle := max(0, now.Sub(r.newest.at)-each)
+	if idle > max(window, 3*each) {
+		return 0
+	}
+	return float64(steps) / (took + idle).Seconds()
 }
 
 // maxLeft is what a longer time counts as: such a rate tells nothing.

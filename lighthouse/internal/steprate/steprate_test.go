@@ -55,6 +55,34 @@ func TestARateIsThatOfTheLastMinutes(t *testing.T) {
 	}
 }
 
+// Of two replicas that come back the one that is behind is heard first.
+func TestWhoIsBehindIsNoBeginning(t *testing.T) {
+	t.Parallel()
+	var r Run
+	r.Heard(start, 500)
+	r.Heard(start.Add(100*time.Millisecond), 10_000)
+	now, _ := r.hear(start, 10_000, 10, 30*time.Second)
+	if got := r.PerSecond(now); got < 9 || got > 11 {
+		t.Errorf("%v steps a second, want 10", got)
+	}
+}
+
+func TestLongStepsHaveARate(t *testing.T) {
+	t.Parallel()
+	var r Run
+	now := start
+	for step := int64(1); step <= 4; step++ {
+		r.Heard(now, step)
+		now = now.Add(10 * time.Minute)
+	}
+	if got := r.PerSecond(now.Add(-5*time.Minute)) * 600; got < 0.99 || got > 1.01 {
+		t.Errorf("%v steps in ten minutes, want 1", got)
+	}
+	if got := r.PerSecond(now.Add(time.Hour)); got != 0 {
+		t.Errorf("an hour later: %v a second, want none", got)
+	}
+}
+
 func TestTheHighestTotalCounts(t *testing.T) {
 	t.Parallel()
 	var r Run

@@ -142,6 +142,8 @@ func NoUndo(job quorum.Status, id quorum.ReplicaID) string {
 	for _, r := range job.Replicas {
 		switch {
 		case r.ReplicaID != id:
+		case r.State == quorum.StateDraining && !r.Member:
+			return "it was in no quorum, and its join is refused: start it again when it has gone"
 		case r.State == quorum.StateDraining, r.State == quorum.StateDrained:
 			return "the others go on without it: start it again when it has gone"
 		case r.State == quorum.StateEvicted:

@@ -95,7 +95,7 @@ type fellowKey struct{}
 func (s *Server) asker(r *http.Request) Order {
 	if r.Context().Value(fellowKey{}) != nil {
 		o := Order{By: guard.Shown(r.Header.Get(headerBy)), From: guard.Shown(r.Header.Get(headerFrom))}
-		if g := s.cfg.Guard; g.Token.IsZero() || g.Adopt.Lenient() {
+		if g := s.cfg.Guard; !g.AsksClients() && (g.Token.IsZero() || g.Adopt.Lenient()) {
 			o.By += access.Unproved
 		}
 		return o

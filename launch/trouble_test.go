@@ -74,7 +74,8 @@ func TestFoldersThatAreGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := start(t, `
-		if [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then rm -r "$(dirname "$(dirname "$TORCHELASTIC_ERROR_FILE")")"; fi
+		run=$(dirname "$(dirname "$TORCHELASTIC_ERROR_FILE")")
+		case $TORCHELASTIC_RESTART_COUNT-$run in 0-*/skerry-run-*) rm -r "$run" ;; esac # that folder, and no other
 		if [ $TORCHELASTIC_RESTART_COUNT = 1 ]; then echo '{"message": "told"}' > "$TORCHELASTIC_ERROR_FILE"; fi
 		[ $TORCHELASTIC_RESTART_COUNT = 2 ]`, func(c *launch.Config) { c.MaxRestarts, c.LogDir, c.Tee = 2, file, true })
 	report, err := j.ends(t)

@@ -167,7 +167,7 @@ func todo(k plan.Kind, why string) string {
 	case strings.Contains(why, "min_replicas is"):
 		return " (start more, or --below-min)"
 	case k == plan.Stop || k == plan.Link && strings.Contains(why, "on this host"):
-		return " (run skerry chaos where they are, as their user, in their network namespace)"
+		return " (run skerry chaos where they are, as their user, in their network namespace; process 1 of a container takes no signals from inside)"
 	case k == plan.Rank && strings.Contains(why, "on this host"):
 		return " (its launcher says by RANK and REPLICA_GROUP_ID which they are)"
 	case k == plan.Lighthouse:

@@ -36,6 +36,7 @@ type drill struct {
 	under    []*underWay
 	back     time.Time // when the job was back from the last fault
 	events   map[eventKey]api.Event
+	killed   map[string]place // servers of the lighthouse, see site
 
 	overview api.Overview // of the last look
 	job      api.Job
@@ -64,7 +65,7 @@ func run(ctx context.Context, c *config, stdout, stderr io.Writer) error {
 	if c.dryRun {
 		return c.foresee(r, stdout)
 	}
-	d := &drill{config: c, plan: c.plan(r.kinds), progress: stdout, next: 1, events: make(map[eventKey]api.Event)}
+	d := &drill{config: c, plan: c.plan(r.kinds), progress: stdout, next: 1, events: make(map[eventKey]api.Event), killed: make(map[string]place)}
 	if c.out.JSON() {
 		d.progress = stderr
 	}
@@ -178,6 +179,7 @@ func (d *drill) fault(ctx context.Context) {
 		skip(err.Error())
 		return
 	}
+	s.killed = d.killed
 	f, err := d.plan.Next(number, d.world(s, d.job, d.busy()))
 	if err != nil {
 		skip(err.Error())
@@ -187,6 +189,9 @@ func (d *drill) fault(ctx context.Context) {
 	if err != nil {
 		skip(fmt.Sprintf("%s: %v", connect.Named(f.String()), err))
 		return
+	}
+	if f.Leader == plan.Killed {
+		d.killed[s.led] = s.leader
 	}
 	d.say("fault %d: %s: %s", f.Number, connect.Named(f.String()), done.how)
 	o := d.rec.Fault(f, done.how, done.at)

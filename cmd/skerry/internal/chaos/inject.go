@@ -141,6 +141,11 @@ func stop(s *site, f plan.Fault) (injected, error) {
 	return injected{at, fmt.Sprintf("SIGSTOP to process %d (kill -CONT %d ends it)", p.pid, p.pid), end}, nil
 }
 
+// links are a's connections to b on which no manager serves.
+func links(s *site, a, b place) []procs.Conn {
+	return s.table.Between(a.pid, b.pid, []uint16{a.at.Port(), b.at.Port()})
+}
+
 // cut ends the connections between two replicas on which no manager serves: those of the
 // data plane.
 func cut(s *site, f plan.Fault) (injected, error) {
@@ -150,12 +155,12 @@ func cut(s *site, f plan.Fault) (injected, error) {
 		return injected{}, err
 	}
 	defer h.Close()
-	links := s.table.Between(a.pid, b.pid, []uint16{a.at.Port(), b.at.Port()})
-	if len(links) == 0 {
+	between := links(s, a, b)
+	if len(between) == 0 {
 		return injected{}, errors.New("no data connection is between them now")
 	}
 	at := time.Now()
-	done, err := shut(links, h.Shutdown)
+	done, err := shut(between, h.Shutdown)
 	if err != nil {
 		return injected{}, err
 	}

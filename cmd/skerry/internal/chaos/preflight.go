@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ func (c *config) check(ctx context.Context, o api.Overview, job api.Job) (r read
 	for _, k := range c.kinds() {
 		why := c.plan(nil).Refuses(k, r.world)
 		if why == "" && k == plan.Link {
-			why = mayTrace(s)
+			why = cmp.Or(mayTrace(s), unlinked(s))
 		}
 		if why == "" {
 			r.kinds = append(r.kinds, k)
@@ -159,6 +160,18 @@ func mayTrace(s *site) string {
 		}
 	}
 	return ""
+}
+
+// unlinked says that no two replicas have a connection that could be cut, or "".
+func unlinked(s *site) string {
+	for a, p := range s.replica {
+		for b, q := range s.replica {
+			if a < b && p.pid != 0 && q.pid != 0 && len(links(s, p, q)) > 0 {
+				return ""
+			}
+		}
+	}
+	return "no two replicas have a TCP connection for data between them"
 }
 
 // todo says what to do about a fault that cannot be done.

@@ -65,6 +65,10 @@ func run(ctx context.Context, c *config, stdout, stderr io.Writer) error {
 	if c.dryRun {
 		return c.foresee(r, stdout)
 	}
+	unwritable := c.tryDrawing()
+	if unwritable != nil && c.drawing {
+		return unwritable
+	}
 	d := &drill{config: c, plan: c.plan(r.kinds), progress: stdout, next: 1, events: make(map[eventKey]api.Event), killed: make(map[string]place)}
 	if c.out.JSON() {
 		d.progress = stderr
@@ -72,6 +76,10 @@ func run(ctx context.Context, c *config, stdout, stderr io.Writer) error {
 	d.rec = report.Recorder{Bound: c.stallAfter, Began: time.Now()}
 	for _, why := range r.left {
 		d.say("left out %s", why)
+	}
+	if unwritable != nil {
+		c.svg = ""
+		d.say("there will be no drawing: %v", unwritable)
 	}
 	d.say("job %s: a fault every %v for %v, Ctrl-C ends it", c.job, c.every, c.duration)
 	ended, why := d.loop(ctx)
@@ -163,7 +171,17 @@ func (d *drill) due(now time.Time) bool {
 	if !d.job.Stands || d.job.State != "training" || !d.overlap && len(d.under) > 0 {
 		return false
 	}
+	d.pass(now.Sub(d.rec.Began))
 	return now.Sub(d.rec.Began) >= d.plan.At(d.next) && (d.overlap || now.Sub(d.back) >= rest)
+}
+
+// pass leaves out the faults whose time has passed while the job was not back.
+func (d *drill) pass(now time.Duration) {
+	next := d.plan.Pass(d.next, now, max(2*rest, d.every/4))
+	if n := next - d.next; n > 0 {
+		d.say("%s left out, from fault %d on: the time passed while the job was not back", cli.Plural(n, "fault"), d.next)
+	}
+	d.next = next
 }
 
 // fault does the next fault, or notes why not.

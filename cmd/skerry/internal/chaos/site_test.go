@@ -5,9 +5,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/internal/procs"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )
@@ -78,5 +80,32 @@ func TestShut(t *testing.T) {
 	results = []error{net.ErrClosed, errors.New("refused")}
 	if n, err := shut(make([]procs.Conn, 2), next); n != 0 || !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("%d, %v, want both errors", n, err)
+	}
+}
+
+// TestDrawingIsTriedFirst: what cannot be written is told before the first fault, and nothing is
+// left of the try.
+func TestDrawingIsTriedFirst(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := config{svg: filepath.Join(dir, "none", "x.svg")}
+	if err := c.tryDrawing(); cli.StatusOf(err) != cli.StatusUsage || !strings.Contains(err.Error(), "--svg = "+c.svg) {
+		t.Error(err)
+	}
+	c.svg = filepath.Join(dir, "x.svg")
+	if err := c.tryDrawing(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(c.svg); err == nil {
+		t.Error("the try left a file")
+	}
+	if err := os.WriteFile(c.svg, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.tryDrawing(); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(c.svg); err != nil || string(b) != "old" {
+		t.Errorf("%q, %v, want what was there", b, err)
 	}
 }

@@ -198,7 +198,9 @@ func (d *drill) fault(ctx context.Context) {
 		return
 	}
 	s.killed = d.killed
-	f, err := d.plan.Next(number, d.world(s, d.job, d.busy()))
+	w := d.world(s, d.job, d.busy())
+	w.Disk = w.Disk && !d.lasts(plan.Disk)
+	f, err := d.plan.Next(number, w)
 	if err != nil {
 		skip(err.Error())
 		return
@@ -222,6 +224,11 @@ func (d *drill) busy() (ids []string) {
 		ids = append(ids, u.outage.Fault.Victim, u.outage.Fault.Peer)
 	}
 	return ids
+}
+
+// lasts tells whether a fault of a kind is not ended yet.
+func (d *drill) lasts(k plan.Kind) bool {
+	return slices.ContainsFunc(d.under, func(u *underWay) bool { return !u.ended && u.outage.Fault.Kind == k })
 }
 
 // finishSome ends what has lasted its time.

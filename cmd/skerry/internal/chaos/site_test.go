@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/plan"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/report"
 	"github.com/skerry-ft/skerry/internal/procs"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 )
@@ -107,5 +109,19 @@ func TestDrawingIsTriedFirst(t *testing.T) {
 	}
 	if b, err := os.ReadFile(c.svg); err != nil || string(b) != "old" {
 		t.Errorf("%q, %v, want what was there", b, err)
+	}
+}
+
+// TestFullOnce: a folder that is full is not filled again, though faults overlap.
+func TestFullOnce(t *testing.T) {
+	t.Parallel()
+	var d drill
+	d.under = []*underWay{{outage: &report.Outage{Fault: plan.Fault{Kind: plan.Disk}}}}
+	if !d.lasts(plan.Disk) || d.lasts(plan.Stop) {
+		t.Error("the disk is full, and nothing is stopped")
+	}
+	d.finish(d.under[0])
+	if d.lasts(plan.Disk) {
+		t.Error("the disk is not full any more")
 	}
 }

@@ -63,7 +63,7 @@ func (h *Handle) MayTrace() error {
 
 // Shutdown ends a connection of the process in both directions; both ends learn of it, as of
 // a link that broke. It needs the right to trace the process, and Linux 5.6. Errors:
-// net.ErrClosed, if the process has closed it.
+// net.ErrClosed, if either end has closed it.
 func (h *Handle) Shutdown(c Conn) error {
 	return h.use(func(fd int) error {
 		ours, err := unix.PidfdGetfd(fd, c.fd, 0)
@@ -84,7 +84,11 @@ func (h *Handle) Shutdown(c Conn) error {
 		if strconv.FormatUint(is.Ino, 10) != c.inode { // its number is another file's now
 			return net.ErrClosed
 		}
-		if err := unix.Shutdown(ours, unix.SHUT_RDWR); err != nil && !errors.Is(err, unix.ENOTCONN) {
+		err = unix.Shutdown(ours, unix.SHUT_RDWR)
+		if errors.Is(err, unix.ENOTCONN) { // the other end has
+			return net.ErrClosed
+		}
+		if err != nil {
 			return fmt.Errorf("end a connection of process %d: %w", h.PID, err)
 		}
 		return nil

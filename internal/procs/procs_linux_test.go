@@ -202,13 +202,22 @@ func TestRanks(t *testing.T) {
 	}
 	zero, at := holder(t, "none", env("0", "0")...)
 	one, _ := holder(t, at.String(), env("0", "1")...)
-	two, other := holder(t, "none", env("0", "2")...)
-	holder(t, other.String(), env("1", "1")...)
-	got := Ranks(zero)
+	two, other := holder(t, at.String(), env("0", "2")...)
+	holder(t, "none", env("0", "3")...)                                      // it is another job's: it does not speak to the manager
+	holder(t, other.String(), env("0", "4")...)                              // nor does this one
+	holder(t, at.String(), env("1", "5")...)                                 // another replica's
+	holder(t, at.String(), append(env("0", "6"), "TORCHELASTIC_RUN_ID=")...) // what rank 0 has not is not the same
+	holder(t, at.String(), env("0", "7")...)
+	holder(t, at.String(), env("0", "7")...) // which of them is meant cannot be told
+	table, err := Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := table.Ranks(zero, at)
 	if len(got) != 2 || got[1] != one || got[2] != two {
 		t.Errorf("ranks %v, want 1: %d, 2: %d", got, one, two)
 	}
-	if got := Ranks(1 << 30); len(got) != 0 {
+	if got := table.Ranks(1<<30, at); len(got) != 0 {
 		t.Errorf("ranks %v of no process", got)
 	}
 	if p := parent(one); p != os.Getpid() {

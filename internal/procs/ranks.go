@@ -2,6 +2,7 @@ package procs
 
 import (
 	"bytes"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -11,33 +12,56 @@ import (
 // of others: all ranks of a replica have the same values.
 var sameReplica = []string{"REPLICA_GROUP_ID", "SKERRY_JOB", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "WORLD_SIZE"}
 
-// Ranks are the processes above rank 0 of the replica that a process belongs to, by rank: a
-// launcher says in their environment which they are. A rank's own children, which inherit
-// that, are none.
-func Ranks(of int) map[int]int {
+// Ranks are the processes above rank 0 of the replica whose manager is a process that listens
+// at an address, by rank: a launcher says in their environment which they are, and they hold a
+// connection to the manager, as a stranger with the same environment does not. A variable that
+// only one of two has makes them different. A rank's own children, which inherit all that,
+// are none. Where two processes are the same rank, neither is told.
+func (t *Table) Ranks(of int, at netip.AddrPort) map[int]int {
 	mine := environ(of)
 	if mine["MASTER_PORT"] == "" && mine["REPLICA_GROUP_ID"] == "" {
 		return nil // it was not started by a launcher that says so
 	}
-	found := make(map[int]int)
 	ranks := make(map[int]int) // rank by process
 	for _, pid := range all() {
 		env := environ(pid)
 		rank, err := strconv.Atoi(env["RANK"])
-		if err != nil || rank < 1 || pid == of {
+		if err != nil || rank < 1 || pid == of || pid == 1 { // signals to the first of a namespace are lost
 			continue
 		}
-		same := true
-		for _, name := range sameReplica {
-			same = same && env[name] == mine[name]
-		}
-		if same {
+		if sameIn(env, mine) && t.ConnectedTo(pid, []netip.AddrPort{at}) {
 			ranks[pid] = rank
 		}
 	}
+	return unique(ranks)
+}
+
+// sameIn tells whether two environments are those of one replica.
+func sameIn(a, b map[string]string) bool {
+	for _, name := range sameReplica {
+		x, there := a[name]
+		y, too := b[name]
+		if x != y || there != too {
+			return false
+		}
+	}
+	return true
+}
+
+// unique are the processes by rank, without children of the same rank, and without ranks that
+// more than one has.
+func unique(ranks map[int]int) map[int]int {
+	found, twice := make(map[int]int), make(map[int]bool)
 	for pid, rank := range ranks {
-		if r, inherited := ranks[parent(pid)]; !inherited || r != rank {
-			found[rank] = pid
+		if r, inherited := ranks[parent(pid)]; inherited && r == rank {
+			continue
+		}
+		twice[rank] = twice[rank] || found[rank] != 0
+		found[rank] = pid
+	}
+	for rank, more := range twice {
+		if more {
+			delete(found, rank)
 		}
 	}
 	return found

@@ -30,21 +30,49 @@ func tool(t *testing.T, name string) string {
 	return path
 }
 
-func TestSystemdUnit(t *testing.T) {
+// TestSystemdUnits: systemd finds nothing wrong with the units.
+func TestSystemdUnits(t *testing.T) {
 	t.Parallel()
-	analyze := tool(t, "systemd-analyze")
-	self, err := os.Executable() // the tool looks whether the program is there
-	if err != nil {
-		t.Fatal(err)
-	}
-	unit := filepath.Join(t.TempDir(), "skerry-lighthouse.service")
-	text := strings.Replace(read(t, "systemd/skerry-lighthouse.service"), "/usr/local/bin/lighthouse", self, 1)
-	if err := os.WriteFile(unit, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", unit).CombinedOutput()
-	if err != nil || strings.Contains(string(out), "skerry-lighthouse.service:") {
-		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	// The socket is verified with its service, which it starts.
+	for _, u := range []struct {
+		file, as string
+		with     string   // another unit that it names
+		wants    []string // lines
+	}{
+		{"skerry-lighthouse.service", "skerry-lighthouse.service", "", nil},
+		{"skerry-replica@.service", "skerry-replica@0.service", "", []string{"KillSignal=SIGTERM", "Restart=on-failure", "TimeoutStopSec=120"}},
+		{"skerry-torchft-proxy.service", "skerry-torchft-proxy.service", "skerry-torchft-proxy.socket", []string{"Requires=skerry-torchft-proxy.socket"}},
+		{"skerry-torchft-proxy.socket", "skerry-torchft-proxy.socket", "skerry-torchft-proxy.service", []string{"Accept=no"}},
+	} {
+		t.Run(u.file, func(t *testing.T) {
+			t.Parallel()
+			for _, want := range u.wants {
+				if !strings.Contains(read(t, "systemd/"+u.file), "\n"+want+"\n") {
+					t.Errorf("the unit has no %s", want)
+				}
+			}
+			analyze, at := tool(t, "systemd-analyze"), t.TempDir()
+			self, err := os.Executable() // the tool looks whether the program is there
+			if err != nil {
+				t.Fatal(err)
+			}
+			program := regexp.MustCompile(`/usr/local/bin/\w+`)
+			args := []string{"verify", "--man=no"}
+			for file, as := range map[string]string{u.file: u.as, u.with: u.with} {
+				if file == "" {
+					continue
+				}
+				text := program.ReplaceAllString(read(t, "systemd/"+file), self)
+				if err := os.WriteFile(filepath.Join(at, as), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				args = append(args, filepath.Join(at, as))
+			}
+			out, err := exec.CommandContext(t.Context(), analyze, args...).CombinedOutput()
+			if err != nil || strings.Contains(string(out), "skerry-") {
+				t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+			}
+		})
 	}
 }
 
@@ -59,29 +87,6 @@ func TestKubernetesManifests(t *testing.T) {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the manifests do not have %q", want)
 		}
-	}
-}
-
-// TestReplicaUnit: systemd finds nothing wrong with the unit of replicas.
-func TestReplicaUnit(t *testing.T) {
-	t.Parallel()
-	text := read(t, "systemd/skerry-replica@.service")
-	for _, want := range []string{"KillSignal=SIGTERM", "Restart=on-failure", "TimeoutStopSec=120"} {
-		if !strings.Contains(text, "\n"+want+"\n") {
-			t.Errorf("the unit has no %s", want)
-		}
-	}
-	analyze := tool(t, "systemd-analyze")
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	unit := filepath.Join(t.TempDir(), "skerry-replica@0.service")
-	if err := os.WriteFile(unit, []byte(strings.Replace(text, "/usr/local/bin/trainer", self, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out := run(t, "", analyze, "verify", "--man=no", unit); strings.Contains(out, "skerry-replica@0.service:") {
-		t.Errorf("systemd-analyze verify: %s", out)
 	}
 }
 
@@ -132,9 +137,9 @@ func TestFlagsExist(t *testing.T) {
 	for _, m := range flag.FindAllStringSubmatch(string(help), -1) {
 		known[m[1]] = true
 	}
-	for _, file := range []string{"systemd/skerry-lighthouse.service", "kubernetes/lighthouse/lighthouse.yaml", "compose/compose.yaml"} {
-		text := read(t, file)
-		if at := strings.Index(text, "\nservices:"); at >= 0 { // docker's flags, and those of the health check, stand before
+	for _, file := range []string{"systemd/skerry-lighthouse.service", "kubernetes/lighthouse/lighthouse.yaml", "compose/compose.yaml", "nomad/skerry.nomad.hcl"} {
+		text, _, _ := strings.Cut(read(t, file), "\n  group \"replica\"") // Nomad's trainers have flags of their own
+		if at := strings.Index(text, "\nservices:"); at >= 0 {            // docker's flags, and those of the health check, stand before
 			text = regexp.MustCompile(`(?m)^  replica.*$`).ReplaceAllString(text[at:], "")
 		}
 		found := flag.FindAllStringSubmatch(text, -1)

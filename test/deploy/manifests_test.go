@@ -72,7 +72,7 @@ func TestTrainerManifests(t *testing.T) {
 			t.Errorf("%s: args %v, want --drained-status=%v, which podFailurePolicy ignores", file, args, status)
 		}
 		for path, want := range map[string]any{
-			"restartPolicy": "Never", "containers/0/image": "skerry-trainer:latest", "containers/0/ports/0/containerPort": 29520,
+			"restartPolicy": "Never", "containers/0/image": "skerry-trainer:latest", "containers/0/ports/0/containerPort": 29520, "containers/0/env/2/value": "[$(POD_IP)]:29520",
 			"containers/0/securityContext/readOnlyRootFilesystem": true, "securityContext/runAsUser": 65532,
 		} {
 			if got := at(t, pod, path); got != want {

@@ -40,6 +40,14 @@ func TestRelease(t *testing.T) {
 		t.Errorf("two releases of one commit:\n%s\n%s", sums[0], sums[1])
 	}
 	run(t, out, "sha256sum", "-c", "SHA256SUMS")
+	if err := os.WriteFile(filepath.Join(out, "../unknown"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused := exec.CommandContext(t.Context(), "scripts/release", "linux/amd64")
+	refused.Dir = filepath.Dir(out)
+	if said, err := refused.CombinedOutput(); err == nil || !strings.Contains(string(said), "files that git does not know") {
+		t.Errorf("with a file that git does not know: %v\n%s", err, said)
+	}
 	commit := strings.TrimSpace(run(t, "", "git", "rev-parse", "HEAD"))
 	for cpu, emulator := range map[string]string{"amd64": "qemu-x86_64-static", "arm64": "qemu-aarch64-static"} {
 		skerry := unpacked(t, out, cpu)

@@ -92,7 +92,7 @@ var deploy = []rule{
 	{is: "docker build -f deploy/images/Dockerfile --target trainer -t skerry-trainer .", not: noDocker},
 	{is: "make wheel && docker build -f deploy/images/Dockerfile.python -t skerry-python .", not: noDocker},
 	{is: "docker compose -f deploy/compose/compose.yaml up --build", not: noDocker},
-	{is: "docker compose -f deploy/compose/compose.yaml exec server1 skerry kill --reason drill replica-2", not: noDocker},
+	{is: "docker compose -f deploy/compose/compose.yaml exec server1 skerry kill --job digits --reason drill replica-2", not: noDocker},
 	{is: "docker compose -f deploy/compose/compose.yaml restart --timeout 0 server1", not: noDocker},
 	{is: "systemctl enable --now skerry-lighthouse", not: noSystemd},
 	{is: "systemctl enable --now skerry-replica@0", not: noSystemd},

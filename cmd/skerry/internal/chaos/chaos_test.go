@@ -105,11 +105,11 @@ func TestGuarded(t *testing.T) {
 		t.Errorf("status %d, %s%s, want that a token is wanted", status, stdout, stderr)
 	}
 	status, stdout, stderr := chaos(t, t.Context(), append(args, "--token-file", filepath.Join(creds.Dir, "token"))...)
-	var all []foreseen
-	if err := json.Unmarshal([]byte(stdout), &all); status != 0 || err != nil || len(all) != 7 {
-		t.Fatalf("status %d, %v, %d faults: %s%s", status, err, len(all), stdout, stderr)
+	var all foresight
+	if err := json.Unmarshal([]byte(stdout), &all); status != 0 || err != nil || len(all.Faults) != 7 || all.Total != 7 {
+		t.Fatalf("status %d, %v, %d faults: %s%s", status, err, len(all.Faults), stdout, stderr)
 	}
-	for i, f := range all {
+	for i, f := range all.Faults {
 		if f.Number != i+1 || !slices.Contains(unasked, plan.Kind(f.Kind)) || !strings.HasPrefix(f.Victim, "r") {
 			t.Errorf("%+v", f)
 		}
@@ -154,7 +154,7 @@ func TestKillThroughManager(t *testing.T) {
 		})
 	}
 	training(t, house, 3)
-	args := []string{"--lighthouse", house.Addr, "--every", "1s", "--duration", "1500ms", "--stall-after", "5s"}
+	args := []string{"--lighthouse", house.Addr, "--every", "1s", "--duration", "1900ms", "--stall-after", "5s"}
 	if status, _, stderr := chaos(t, ctx, append(args, "--faults", "kill,stop")...); status != 1 ||
 		!strings.Contains(stderr, "cannot do stop: no replica that trains has its process on this host (run skerry chaos where they are") ||
 		!strings.Contains(stderr, "; these can be done: --faults kill") {

@@ -46,7 +46,8 @@ type config struct {
 	svg        string
 	out        cli.Output
 
-	named bool // the user says which faults
+	named   bool // the user says which faults
+	drawing bool // and where the drawing goes
 }
 
 // Command is `skerry chaos`.
@@ -74,7 +75,7 @@ from the one before, unless --overlap. Ctrl-C ends what is under way, and report
 Exit status 1: the job committed no step for --stall-after, or is gone.`,
 		Args: cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c.named = cmd.Flags().Changed("faults")
+			c.named, c.drawing = cmd.Flags().Changed("faults"), cmd.Flags().Changed("svg")
 			if err := c.validate(); err != nil {
 				return err
 			}
@@ -140,8 +141,12 @@ func (c *config) validateDisk(l *problems.List) {
 		l.Want(false, "disk-path", c.diskPath, "an existing folder for --faults disk")
 		return
 	}
-	l.Want(c.diskMiB > 0 || !onRoot(info), "disk-path", c.diskPath,
-		"a file system other than that of /, which this host needs, or a bound by --disk-mib")
+	if c.diskMiB > 0 {
+		return
+	}
+	l.Want(!onRoot(info), "disk-path", c.diskPath, "a file system other than that of /, which this host needs, or a bound by --disk-mib")
+	shared := pool(c.diskPath)
+	l.Want(shared == "", "disk-path", c.diskPath, "no %s, which shares its room with more than this folder, or a bound by --disk-mib", shared)
 }
 
 // plan is what is wanted of package plan; kinds are those that can be done.

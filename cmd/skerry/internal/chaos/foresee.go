@@ -13,6 +13,12 @@ import (
 // maxForeseen bounds what a dry run shows.
 const maxForeseen = 100
 
+// foresight is what a dry run shows.
+type foresight struct {
+	Total  int        `json:"total"` // how many would come
+	Faults []foreseen `json:"faults"`
+}
+
 // foreseen is a fault that would come.
 type foreseen struct {
 	Number  int    `json:"number"`
@@ -31,7 +37,8 @@ type foreseen struct {
 func (c *config) foresee(r ready, w io.Writer) error {
 	p := c.plan(r.kinds)
 	all := []foreseen{}
-	for n := 1; n <= maxForeseen && p.At(n) < c.duration; n++ {
+	total := p.Count(c.duration)
+	for n := 1; n <= min(total, maxForeseen); n++ {
 		f, err := p.Next(n, r.world)
 		if err != nil {
 			return err
@@ -41,11 +48,14 @@ func (c *config) foresee(r ready, w io.Writer) error {
 			ForMs: f.For.Milliseconds(), Leader: string(f.Leader), text: f.String(),
 		})
 	}
-	return c.out.Print(w, all, func(w io.Writer) error {
-		fmt.Fprintf(w, "nothing was done; if job %s stayed as it is, %s would come:\n", printable.Line(c.job), cli.Plural(len(all), "fault"))
+	return c.out.Print(w, foresight{total, all}, func(w io.Writer) error {
+		fmt.Fprintf(w, "nothing was done; if job %s stayed as it is, %s would come:\n", printable.Line(c.job), cli.Plural(total, "fault"))
 		for _, f := range all {
 			after := (time.Duration(f.AfterMs) * time.Millisecond).Round(100 * time.Millisecond)
 			fmt.Fprintf(w, "%8v  %s\n", after, printable.Line(connect.Named(f.text)))
+		}
+		if len(all) < total {
+			fmt.Fprintf(w, "these are the first %d of %d\n", len(all), total)
 		}
 		for _, why := range r.left {
 			fmt.Fprintf(w, "left out %s\n", printable.Line(why))

@@ -40,7 +40,7 @@ func (c *config) inject(ctx context.Context, s *site, f plan.Fault) (injected, e
 	case plan.Link:
 		return cut(s, f)
 	case plan.Disk:
-		return c.fill()
+		return c.fill(ctx)
 	case plan.Lighthouse:
 		if f.Leader == plan.Killed {
 			return signal(s, s.leader, fmt.Sprintf("process %d, which leads at %v", s.leader.pid, s.leader.at))
@@ -97,8 +97,8 @@ func (c *config) kill(ctx context.Context, s *site, f plan.Fault) (injected, err
 
 // killRank ends a process of a replica above rank 0.
 func killRank(s *site, f plan.Fault) (injected, error) {
-	of := s.replica[f.Victim].pid
-	pid := procs.Ranks(of)[f.Rank]
+	of := s.replica[f.Victim]
+	pid := s.table.Ranks(of.pid, of.at)[f.Rank]
 	if pid == 0 {
 		return injected{}, errMoved
 	}
@@ -107,7 +107,11 @@ func killRank(s *site, f plan.Fault) (injected, error) {
 		return injected{}, err
 	}
 	defer h.Close()
-	if procs.Ranks(of)[f.Rank] != pid {
+	now, err := procs.Read()
+	if err != nil {
+		return injected{}, err
+	}
+	if now.Listener(of.at) != of.pid || now.Ranks(of.pid, of.at)[f.Rank] != pid {
 		return injected{}, errMoved
 	}
 	at := time.Now()
@@ -137,6 +141,11 @@ func stop(s *site, f plan.Fault) (injected, error) {
 	return injected{at, fmt.Sprintf("SIGSTOP to process %d (kill -CONT %d ends it)", p.pid, p.pid), end}, nil
 }
 
+// links are a's connections to b on which no manager serves.
+func links(s *site, a, b place) []procs.Conn {
+	return s.table.Between(a.pid, b.pid, []uint16{a.at.Port(), b.at.Port()})
+}
+
 // cut ends the connections between two replicas on which no manager serves: those of the
 // data plane.
 func cut(s *site, f plan.Fault) (injected, error) {
@@ -146,23 +155,39 @@ func cut(s *site, f plan.Fault) (injected, error) {
 		return injected{}, err
 	}
 	defer h.Close()
-	links := s.table.Between(a.pid, b.pid, []uint16{a.at.Port(), b.at.Port()})
-	if len(links) == 0 {
+	between := links(s, a, b)
+	if len(between) == 0 {
 		return injected{}, errors.New("no data connection is between them now")
 	}
 	at := time.Now()
-	for _, link := range links {
-		if err := h.Shutdown(link); err != nil {
-			return injected{}, err
-		}
+	done, err := shut(between, h.Shutdown)
+	if err != nil {
+		return injected{}, err
 	}
-	return injected{at: at, how: fmt.Sprintf("%s between processes %d and %d ended", cli.Plural(len(links), "connection"), a.pid, b.pid)}, nil
+	return injected{at: at, how: fmt.Sprintf("%s between processes %d and %d ended", cli.Plural(done, "connection"), a.pid, b.pid)}, nil
+}
+
+// shut ends connections, and says how many: those that have just ended are passed over. It is
+// an error if none was left.
+func shut(links []procs.Conn, end func(procs.Conn) error) (done int, err error) {
+	var problems []error
+	for _, link := range links {
+		if err := end(link); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		done++
+	}
+	if done == 0 {
+		return 0, errors.Join(problems...)
+	}
+	return done, nil
 }
 
 // fill fills the folder.
-func (c *config) fill() (injected, error) {
+func (c *config) fill(ctx context.Context) (injected, error) {
 	at := time.Now()
-	full, err := faults.Fill(c.diskPath, c.diskMiB<<20)
+	full, err := faults.Fill(ctx, c.diskPath, c.diskMiB<<20)
 	if err != nil {
 		return injected{}, err
 	}
@@ -175,18 +200,19 @@ func (c *config) fill() (injected, error) {
 
 // transfer hands the leadership on.
 func (c *config) transfer(ctx context.Context) (injected, error) {
-	to, at := "", time.Now()
+	how, at := "leadership handed on", time.Now()
 	err := c.Cluster(ctx, func(ctx context.Context, client *cluster.Client) error {
 		if err := client.TransferLeader(ctx, "", "skerry chaos"); err != nil {
 			return err
 		}
 		m, err := client.Members(ctx) // waits for the next leader
-		if i := slices.IndexFunc(m.Members, func(s cluster.Member) bool { return s.Leader }); i >= 0 {
-			to = m.Members[i].Addr
+		i := slices.IndexFunc(m.Members, func(s cluster.Member) bool { return s.Leader })
+		if err == nil && i >= 0 {
+			how = "leadership handed to " + m.Members[i].Addr
 		}
-		return err
+		return nil // the fault is done, whether or not it can be told to whom
 	})
-	return injected{at: at, how: "leadership handed to " + to}, err
+	return injected{at: at, how: how}, err
 }
 
 // finish ends what lasts.

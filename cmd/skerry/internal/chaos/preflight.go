@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ func (c *config) check(ctx context.Context, o api.Overview, job api.Job) (r read
 	for _, k := range c.kinds() {
 		why := c.plan(nil).Refuses(k, r.world)
 		if why == "" && k == plan.Link {
-			why = mayTrace(s)
+			why = cmp.Or(mayTrace(s), unlinked(s))
 		}
 		if why == "" {
 			r.kinds = append(r.kinds, k)
@@ -161,13 +162,25 @@ func mayTrace(s *site) string {
 	return ""
 }
 
+// unlinked says that no two replicas have a connection that could be cut, or "".
+func unlinked(s *site) string {
+	for a, p := range s.replica {
+		for b, q := range s.replica {
+			if a < b && p.pid != 0 && q.pid != 0 && len(links(s, p, q)) > 0 {
+				return ""
+			}
+		}
+	}
+	return "no two replicas have a TCP connection for data between them"
+}
+
 // todo says what to do about a fault that cannot be done.
 func todo(k plan.Kind, why string) string {
 	switch {
 	case strings.Contains(why, "min_replicas is"):
 		return " (start more, or --below-min)"
 	case k == plan.Stop || k == plan.Link && strings.Contains(why, "on this host"):
-		return " (run skerry chaos where they are, as their user, in their network namespace)"
+		return " (run skerry chaos where they are, as their user, in their network namespace; process 1 of a container takes no signals from inside)"
 	case k == plan.Rank && strings.Contains(why, "on this host"):
 		return " (its launcher says by RANK and REPLICA_GROUP_ID which they are)"
 	case k == plan.Lighthouse:

@@ -36,6 +36,7 @@ type drill struct {
 	under    []*underWay
 	back     time.Time // when the job was back from the last fault
 	events   map[eventKey]api.Event
+	killed   map[string]place // servers of the lighthouse, see site
 
 	overview api.Overview // of the last look
 	job      api.Job
@@ -64,13 +65,21 @@ func run(ctx context.Context, c *config, stdout, stderr io.Writer) error {
 	if c.dryRun {
 		return c.foresee(r, stdout)
 	}
-	d := &drill{config: c, plan: c.plan(r.kinds), progress: stdout, next: 1, events: make(map[eventKey]api.Event)}
+	unwritable := c.tryDrawing()
+	if unwritable != nil && c.drawing {
+		return unwritable
+	}
+	d := &drill{config: c, plan: c.plan(r.kinds), progress: stdout, next: 1, events: make(map[eventKey]api.Event), killed: make(map[string]place)}
 	if c.out.JSON() {
 		d.progress = stderr
 	}
 	d.rec = report.Recorder{Bound: c.stallAfter, Began: time.Now()}
 	for _, why := range r.left {
 		d.say("left out %s", why)
+	}
+	if unwritable != nil {
+		c.svg = ""
+		d.say("there will be no drawing: %v", unwritable)
 	}
 	d.say("job %s: a fault every %v for %v, Ctrl-C ends it", c.job, c.every, c.duration)
 	ended, why := d.loop(ctx)
@@ -162,7 +171,17 @@ func (d *drill) due(now time.Time) bool {
 	if !d.job.Stands || d.job.State != "training" || !d.overlap && len(d.under) > 0 {
 		return false
 	}
+	d.pass(now.Sub(d.rec.Began))
 	return now.Sub(d.rec.Began) >= d.plan.At(d.next) && (d.overlap || now.Sub(d.back) >= rest)
+}
+
+// pass leaves out the faults whose time has passed while the job was not back.
+func (d *drill) pass(now time.Duration) {
+	next := d.plan.Pass(d.next, now, max(2*rest, d.every/4))
+	if n := next - d.next; n > 0 {
+		d.say("%s left out, from fault %d on: the time passed while the job was not back", cli.Plural(n, "fault"), d.next)
+	}
+	d.next = next
 }
 
 // fault does the next fault, or notes why not.
@@ -178,7 +197,10 @@ func (d *drill) fault(ctx context.Context) {
 		skip(err.Error())
 		return
 	}
-	f, err := d.plan.Next(number, d.world(s, d.job, d.busy()))
+	s.killed = d.killed
+	w := d.world(s, d.job, d.busy())
+	w.Disk = w.Disk && !d.lasts(plan.Disk)
+	f, err := d.plan.Next(number, w)
 	if err != nil {
 		skip(err.Error())
 		return
@@ -187,6 +209,9 @@ func (d *drill) fault(ctx context.Context) {
 	if err != nil {
 		skip(fmt.Sprintf("%s: %v", connect.Named(f.String()), err))
 		return
+	}
+	if f.Leader == plan.Killed {
+		d.killed[s.led] = s.leader
 	}
 	d.say("fault %d: %s: %s", f.Number, connect.Named(f.String()), done.how)
 	o := d.rec.Fault(f, done.how, done.at)
@@ -199,6 +224,11 @@ func (d *drill) busy() (ids []string) {
 		ids = append(ids, u.outage.Fault.Victim, u.outage.Fault.Peer)
 	}
 	return ids
+}
+
+// lasts tells whether a fault of a kind is not ended yet.
+func (d *drill) lasts(k plan.Kind) bool {
+	return slices.ContainsFunc(d.under, func(u *underWay) bool { return !u.ended && u.outage.Fault.Kind == k })
 }
 
 // finishSome ends what has lasted its time.

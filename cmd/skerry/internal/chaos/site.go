@@ -25,7 +25,9 @@ type site struct {
 	servers []netip.AddrPort // of the lighthouse
 	replica map[string]place // by id; those that train
 	leader  place            // the leading server
+	led     string           // its address, as the cluster has it
 	members cluster.Membership
+	killed  map[string]place // servers that this run has killed, by such an address
 }
 
 // place is where a process listens, and which it is: 0, not on this host.
@@ -50,6 +52,7 @@ func (c *config) survey(ctx context.Context, o api.Overview, job api.Job, member
 			s.replica[r.ReplicaID] = s.find(ctx, r.Address)
 		}
 	}
+	s.dropShared()
 	if !members {
 		return s, nil
 	}
@@ -59,7 +62,7 @@ func (c *config) survey(ctx context.Context, o api.Overview, job api.Job, member
 	})
 	for _, m := range s.members.Members {
 		if m.Leader {
-			s.leader = s.server(ctx, m)
+			s.leader, s.led = s.server(ctx, m), m.Addr
 		}
 	}
 	return s, err
@@ -96,12 +99,41 @@ func (s *site) find(ctx context.Context, address string) place {
 	return place{}
 }
 
-// listener is the process that listens at an address, unless it is this one.
+// listener is the process that listens at an address, if a fault can hit it.
 func (s *site) listener(at netip.AddrPort) int {
-	if pid := s.table.Listener(at); pid != os.Getpid() {
+	if pid := s.table.Listener(at); mayHit(pid) {
 		return pid
 	}
 	return 0
+}
+
+// mayHit tells whether a process may get a signal: not this one, nor process 1, to which SIGKILL and
+// SIGSTOP from its own container are nothing, though the kernel says that they were sent.
+func mayHit(pid int) bool { return pid > 1 && pid != os.Getpid() }
+
+// dropShared leaves out the places of replicas that live in one process: a fault would hit
+// them all.
+func (s *site) dropShared() {
+	count := make(map[int]int)
+	for _, p := range s.replica {
+		count[p.pid]++
+	}
+	for id, p := range s.replica {
+		if count[p.pid] > 1 {
+			s.replica[id] = place{}
+		}
+	}
+}
+
+// isDead tells whether this run has killed a server, and no other process has come in its
+// place: the cluster takes a while to see that.
+func (s *site) isDead(m cluster.Member) bool {
+	was, killed := s.killed[m.Addr]
+	if !killed {
+		return false
+	}
+	now := s.table.Listener(was.at)
+	return now == 0 || now == was.pid
 }
 
 // server finds the process of a lighthouse's server: it listens at both its addresses.
@@ -137,7 +169,7 @@ func (c *config) world(s *site, job api.Job, busy []string) plan.World {
 			ID: r.ReplicaID, Trains: trains(r), Busy: slices.Contains(busy, r.ReplicaID), Local: at.pid != 0, Killable: at.pid != 0 || r.Address != "",
 		}
 		if ranks && at.pid != 0 {
-			for rank := range procs.Ranks(at.pid) {
+			for rank := range s.table.Ranks(at.pid, at.at) {
 				one.Ranks = append(one.Ranks, rank)
 			}
 			slices.Sort(one.Ranks)
@@ -157,7 +189,7 @@ func (s *site) leaders() (transfer, kill bool) {
 			continue
 		}
 		voters++
-		if m.Alive {
+		if m.Alive && !s.isDead(m) {
 			alive++
 		}
 	}

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -152,7 +153,7 @@ func TestFillUpToALimit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, limit := range []int64{1, 10_000, 3 << 20} {
-		full, err := Fill(dir, limit)
+		full, err := Fill(t.Context(), dir, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +167,7 @@ func TestFillUpToALimit(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := Fill(dir+"/none", 1); err == nil || !strings.Contains(err.Error(), "fill a folder: ") {
+	if _, err := Fill(t.Context(), dir+"/none", 1); err == nil || !strings.Contains(err.Error(), "fill a folder: ") {
 		t.Errorf("a folder that is not there: %v", err)
 	}
 }
@@ -183,7 +184,7 @@ func TestFillWhole(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	full, err := Fill(dir, 0)
+	full, err := Fill(t.Context(), dir, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,10 +210,18 @@ func TestZeros(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := zeros(f, 10, 3<<20+1); err != nil {
+	if err := zeros(t.Context(), f, 10, 3<<20+1); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := f.Stat(); err != nil || info.Size() != 3<<20+11 {
 		t.Errorf("%v, %v", info, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := zeros(ctx, f, 4<<20, 1<<40); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that it ends with ctx", err)
+	}
+	if full, err := Fill(ctx, t.TempDir(), 1<<20); !errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, %v, want that it ends with ctx", full, err)
 	}
 }

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,9 +24,12 @@ type Full struct {
 	file *os.File
 }
 
+// errReserve says what to do where room can only be taken by writing it.
+var errReserve = errors.New("its file system cannot reserve room, and to write until nothing more fits may take hours: give a bound by --disk-mib")
+
 // Fill puts up to limit bytes into a folder, or as many as fit if limit is 0. End must be
-// called; the end of this process does the same.
-func Fill(dir string, limit int64) (*Full, error) {
+// called; the end of this process does the same. The end of ctx gives back what was taken.
+func Fill(ctx context.Context, dir string, limit int64) (*Full, error) {
 	f, err := os.CreateTemp(dir, ".skerry-chaos-")
 	if err != nil {
 		return nil, fmt.Errorf("fill a folder: %w", err)
@@ -39,6 +43,14 @@ func Fill(dir string, limit int64) (*Full, error) {
 			chunk = min(chunk, limit-full.Bytes)
 		}
 		err := reserve(f, full.Bytes, chunk)
+		if errors.Is(err, errors.ErrUnsupported) {
+			if err = errReserve; limit > 0 {
+				err = zeros(ctx, f, full.Bytes, chunk)
+			}
+		}
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		switch {
 		case err == nil:
 			full.Bytes += chunk
@@ -58,9 +70,12 @@ func Fill(dir string, limit int64) (*Full, error) {
 func (f *Full) End() error { return f.file.Close() }
 
 // zeros writes zeros, where a file system can reserve nothing.
-func zeros(f *os.File, at, size int64) error {
+func zeros(ctx context.Context, f *os.File, at, size int64) error {
 	buf := make([]byte, min(size, 1<<20))
 	for done := int64(0); done < size; {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		n, err := f.WriteAt(buf[:min(int64(len(buf)), size-done)], at+done)
 		if err != nil {
 			return err

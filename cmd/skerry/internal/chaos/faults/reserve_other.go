@@ -2,7 +2,10 @@
 
 package faults
 
-import "os"
+import (
+	"errors"
+	"os"
+)
 
-// reserve takes room behind at.
-func reserve(f *os.File, at, size int64) error { return zeros(f, at, size) }
+// reserve takes no room: only Linux can.
+func reserve(*os.File, int64, int64) error { return errors.ErrUnsupported }

@@ -112,6 +112,24 @@ func (p Plan) At(number int) time.Duration {
 	return time.Duration(number)*p.Every + time.Duration(r.Int64N(int64(p.Every/marginOf)+1))
 }
 
+// Count is how many faults are due before a moment of the run.
+func (p Plan) Count(before time.Duration) int {
+	n := int(before / p.Every)
+	if n > 0 && p.At(n) >= before { // the one before it is due earlier for certain
+		n--
+	}
+	return n
+}
+
+// Pass is the next fault at a moment of the run, from a number on: those whose time has passed
+// by more than late are left out, so that none come in a burst.
+func (p Plan) Pass(number int, now, late time.Duration) int {
+	for p.At(number)+late < now {
+		number++
+	}
+	return number
+}
+
 // draws are the random numbers of one fault. They depend on no other fault.
 func (p Plan) draws(number, purpose int) *rand.Rand {
 	return rand.New(rand.NewPCG(p.Seed, uint64(number)<<8|uint64(purpose)))
@@ -155,10 +173,15 @@ func (p Plan) Next(number int, w World) (Fault, error) {
 	return f, nil
 }
 
+// shortestPatience is a silence of which the data plane may take a replica for dead, whatever the
+// lighthouse allows.
+const shortestPatience = 500 * time.Millisecond
+
 // stopFor is how long a stop lasts: half of them end before the replica is suspect, the
 // others long after it is lost, where they may.
 func (p Plan) stopFor(r *rand.Rand, w World) time.Duration {
-	brief := w.SuspectAfter/4 + time.Duration(r.Int64N(int64(w.SuspectAfter/2)+1))
+	suspect := min(w.SuspectAfter, shortestPatience)
+	brief := suspect/4 + time.Duration(r.Int64N(int64(suspect/2)+1))
 	long := w.LostAfter*2 + time.Duration(r.Int64N(int64(w.LostAfter)+1))
 	if r.IntN(2) == 0 || p.tooFew(w) != "" {
 		return min(brief, p.Hold)

@@ -12,7 +12,7 @@ import (
 // worldOf draws a world.
 func worldOf(r *rand.Rand) World {
 	w := World{
-		MinReplicas: r.IntN(5), SuspectAfter: 500 * time.Millisecond, LostAfter: time.Second,
+		MinReplicas: r.IntN(5), SuspectAfter: time.Duration(1+r.IntN(6)) * 250 * time.Millisecond, LostAfter: 3 * time.Second,
 		Disk: r.IntN(2) == 0, Transfer: r.IntN(2) == 0, KillLeader: r.IntN(2) == 0,
 	}
 	for i := range r.IntN(7) {
@@ -70,7 +70,7 @@ func TestFaultsAreAllowed(t *testing.T) {
 func check(t *testing.T, p Plan, f Fault, w World) {
 	t.Helper()
 	rest := len(slices.DeleteFunc(slices.Clone(w.Replicas), func(r Replica) bool { return !r.Trains || r.Busy || r.ID == f.Victim }))
-	costs := f.Kind == Kill || f.Kind == Rank || f.Kind == Link || f.Kind == Stop && f.For >= w.SuspectAfter
+	costs := f.Kind == Kill || f.Kind == Rank || f.Kind == Link || f.Kind == Stop && f.For >= min(w.SuspectAfter, shortestPatience)
 	if costs && (rest < 1 || rest < w.MinReplicas && !p.BelowMin) {
 		t.Errorf("seed %d: %+v leaves %d replicas in %+v", p.Seed, f, rest, w)
 	}
@@ -96,6 +96,30 @@ func check(t *testing.T, p Plan, f Fault, w World) {
 	case Lighthouse:
 		if f.Leader == Killed && !w.KillLeader || f.Leader == Transferred && !w.Transfer {
 			t.Errorf("seed %d: %+v in %+v", p.Seed, f, w)
+		}
+	}
+}
+
+// TestPass: a fault that is a little late comes, those whose time has passed do not; and as many
+// are counted as come.
+func TestPass(t *testing.T) {
+	t.Parallel()
+	p := Plan{Seed: 3, Every: 8 * time.Second}
+	for _, c := range []struct {
+		now  time.Duration
+		want int
+	}{{0, 2}, {p.At(2) + time.Second, 2}, {p.At(2) + time.Second + 1, 3}, {10*p.Every + p.Every/2, 11}} {
+		if got := p.Pass(2, c.now, time.Second); got != c.want {
+			t.Errorf("at %v fault %d is next, want %d", c.now, got, c.want)
+		}
+	}
+	for before := time.Duration(0); before < 100*time.Second; before += 250 * time.Millisecond {
+		n := 0
+		for p.At(n+1) < before {
+			n++
+		}
+		if got := p.Count(before); got != n {
+			t.Errorf("%d faults before %v, want %d", got, before, n)
 		}
 	}
 }

@@ -78,6 +78,18 @@ func TestSlurmEarly(t *testing.T) {
 	drained(t, at, p, 0)
 }
 
+// TestSlurmDone: a step whose work is done when the signal comes is not queued again.
+func TestSlurmDone(t *testing.T) {
+	t.Parallel()
+	at, sbatch := slurmFake(t, "none:1")
+	p := sbatch(0, "sh", "-c", "trap 'exit 0' TERM; echo ready; for i in $(seq 1200); do sleep 0.05; done")
+	p.Says("ready", 0)
+	p.Signal(syscall.SIGTERM)
+	if status := p.Exits(); status != 0 || queued(at, 0) {
+		t.Errorf("status %d, want 0, and nothing in the queue\n%s", status, p)
+	}
+}
+
 // TestSlurm runs the script as Slurm would, with real trainers: they train; one that is killed
 // is started again; the signal ahead of the limit drains a task, and no other; and what was queued again goes
 // on from the checkpoint.

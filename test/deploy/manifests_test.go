@@ -174,8 +174,8 @@ func TestNomad(t *testing.T) {
 // TestImageBuilds: the image is built of the Go that go.mod has, and its go build makes what
 // its stages copy. TestStatic has that they want no loader.
 func TestImageBuilds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the programs")
+	if !*releases {
+		t.Skip("it builds the programs; -deploy.release")
 	}
 	t.Parallel()
 	text := read(t, "images/Dockerfile")

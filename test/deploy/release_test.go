@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-var releases = flag.Bool("deploy.release", false, "pack a release of the commit in two folders, compare, and try what is in it")
+var releases = flag.Bool("deploy.release", false, "pack a release of the commit in two folders, compare, try what is in it; and build what the images have")
 
 // TestRelease: the same commit gives the same bytes wherever it is packed, they run, and say
 // which commit they are. With an emulator of arm64 (Debian: qemu-user-static) so do those.

@@ -236,9 +236,6 @@ func validateLinkReport(r LinkReport) error {
 }
 
 func validateJoin(j Join) error {
-	if err := validateMember(j.Member); err != nil {
-		return err
-	}
 	// §1: torchft's clients join every step; ours by a fall or an ask.
 	switch {
 	case j.Client == KindTorchft && j.Kind == JoinStep:
@@ -247,7 +244,7 @@ func validateJoin(j Join) error {
 		return invalidf("client kind %d with join kind %d", j.Client, j.Kind)
 	}
 	if err := cmp.Or(
-		validateFact(j.Fact), validateDigests("last digests", j.LastDigests), validateLast(j.Last),
+		validateMember(j.Member), validateFact(j.Fact), validateDigests("last digests", j.LastDigests), validateLast(j.Last),
 		validateBytes("why it fell", j.Fall.Why, MaxEvidenceBytes),
 	); err != nil {
 		return err

@@ -91,16 +91,22 @@ func (m *Machine) causeOf(r *replica) Cause {
 // fallCause is why a member that joined by a fall did so: its link to another one broke, if it
 // says so, or its own step failed. (That it was the first to join says nothing against it.)
 func (m *Machine) fallCause(r *replica) Cause {
-	for i := len(m.accused) - 1; i >= 0; i-- {
-		if a := m.accused[i]; a.By == r.id && a.Kind == AccusedLink {
-			c := Cause{Kind: CauseAccused, Replica: a.Against, Witnesses: []ReplicaID{r.id}}
-			c.Evidence = "is accused by " + string(r.id) + ": " + a.Evidence
-			return c
-		}
+	if c, said := m.linkCause(r.id); said {
+		return c
 	}
 	why := "its quorum fell"
 	if r.join != nil && r.join.Fall.Why != "" {
 		why = r.join.Fall.Why
 	}
 	return Cause{Kind: CauseFailed, Replica: r.id, Evidence: "joined: " + why}
+}
+
+// linkCause is the newest word of a member (of any, if by is empty) that its link to another broke.
+func (m *Machine) linkCause(by ReplicaID) (c Cause, said bool) {
+	for i := len(m.accused) - 1; i >= 0; i-- {
+		if a := m.accused[i]; a.Kind == AccusedLink && (by == "" || a.By == by) {
+			return Cause{Kind: CauseAccused, Replica: a.Against, Witnesses: []ReplicaID{a.By}, Evidence: "is accused by " + string(a.By) + ": " + a.Evidence}, true
+		}
+	}
+	return Cause{}, false
 }

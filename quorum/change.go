@@ -52,6 +52,10 @@ func (m *Machine) changeTo(now time.Time, q *Quorum) *Change {
 			c.Redone, c.Step = true, max(c.Step, r.join.Member.Position.Step+1)
 		}
 	}
+	// The first to join may have heard of a broken link from the one that saw it break.
+	if link, said := m.linkCause(""); said && c.Cause.Kind == CauseFailed {
+		c.Cause = link
+	}
 	if m.last == nil {
 		return c
 	}

@@ -74,14 +74,11 @@ func (m *Machine) Open(now time.Time, h Hello) error {
 }
 
 func (m *Machine) validateHello(h Hello) error {
-	if err := validateID("replica id", h.ReplicaID); err != nil {
-		return err
-	}
 	// torchft's clients have no stream: they are known by heartbeats and joins.
 	if h.Client != KindSkerry {
 		return invalidf("a session of client kind %d, want %d", h.Client, KindSkerry)
 	}
-	return cmp.Or(validatePosition("position", h.Position), validateLast(h.Last), validateAccusations(h.Accusations))
+	return cmp.Or(validateID("replica id", h.ReplicaID), validatePosition("position", h.Position), validateLast(h.Last), validateAccusations(h.Accusations))
 }
 
 // accepts says that the job may hold such a client (§1): the first join fixed the kind,

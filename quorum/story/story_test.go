@@ -215,6 +215,20 @@ func TestAFallWithoutADeathIsTold(t *testing.T) {
 	j.wants(seq, "formed: the step of c failed: loss is NaN · 3 members again · step 2 done anew")
 }
 
+// The first to join was told of a broken link by the one that saw it break: that is not its step's fault.
+func TestABrokenLinkIsToldBySecondHand(t *testing.T) {
+	t.Parallel()
+	j := newJob(t, "a", "b", "c")
+	j.commit("a", "b", "c")
+	seq := j.s.Last()
+	accuse := []quorum.Accusation{{By: "a", Against: "b", QuorumID: j.m.Last().ID, Evidence: "connection reset"}}
+	j.joinWith(quorum.Join{Kind: quorum.JoinFall, Member: quorum.Member{ReplicaID: "c"}, Fall: quorum.Fall{Why: "peer lost: told by a"}})
+	j.joinWith(quorum.Join{Kind: quorum.JoinFall, Member: quorum.Member{ReplicaID: "a"}, Accusations: accuse})
+	j.join(quorum.JoinFall, "b")
+	j.form()
+	j.wants(seq, "formed: the link between b and a broke: connection reset · 3 members again")
+}
+
 // Who left, was drained or was evicted is never told as lost, and a run whose members all left
 // has finished.
 func TestOrderlyEndsAreTold(t *testing.T) {

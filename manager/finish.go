@@ -10,7 +10,8 @@ import (
 // committed in which no member was behind and none was waiting to be let in, for linger
 // at least; then it drains, and returns nil once this replica has left. So a replica that
 // died shortly before the end can come back within linger, and heal to the last step.
-// Without it the first replica to end breaks a step of the others.
+// Without it the first replica to end breaks a step of the others. Where too few are left to
+// commit a step, since others have ended, it does not wait for one beyond linger.
 //
 // step is the loop's own, with all its collectives, for a replica that is behind makes
 // them in the same step. It must change nothing any more once the model has had
@@ -41,17 +42,18 @@ func (m *Manager) Finish(ctx context.Context, linger time.Duration, step func(ct
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if m.Step() > before && m.together() && !time.Now().Before(over) {
+		if m.together(before) && !time.Now().Before(over) {
 			m.Drain()
 		}
 	}
 }
 
-// together says that the quorum stands as it was asked for: none of its members is
-// behind, and no replica waits to be let in.
-func (m *Manager) together() bool {
+// together says that the quorum stands as it was asked for: none of its members is behind,
+// and no replica waits to be let in; and that a step was committed since before, or none can be.
+func (m *Manager) together(before int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := &m.mu.rank
-	return r.Standing() && !r.Behind() && !r.AwaitsHeals() && r.Wanted() == "" && !m.mu.attempt.changes
+	return r.Standing() && !r.Behind() && !r.AwaitsHeals() && r.Wanted() == "" && !m.mu.attempt.changes &&
+		(r.Position().Step > before || r.TooFew())
 }

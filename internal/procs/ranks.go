@@ -1,9 +1,7 @@
 package procs
 
 import (
-	"bytes"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -23,7 +21,8 @@ func (t *Table) Ranks(of int, at netip.AddrPort) map[int]int {
 		return nil // it was not started by a launcher that says so
 	}
 	ranks := make(map[int]int) // rank by process
-	for _, pid := range all() {
+	pids, _ := All()           // without it there are none
+	for _, pid := range pids {
 		env := environ(pid)
 		rank, err := strconv.Atoi(env["RANK"])
 		if err != nil || rank < 1 || pid == of || pid == 1 { // signals to the first of a namespace are lost
@@ -67,11 +66,10 @@ func unique(ranks map[int]int) map[int]int {
 	return found
 }
 
-// environ is the environment that a process was started with; nil if it may not be read.
+// environ is the environment that a process was started with; empty if it may not be read.
 func environ(pid int) map[string]string {
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ") // it may be another user's, or have ended
 	env := make(map[string]string)
-	for one := range bytes.SplitSeq(text, []byte{0}) {
+	for _, one := range Environ(pid) {
 		if name, value, ok := strings.Cut(string(one), "="); ok {
 			env[name] = value
 		}
@@ -81,12 +79,6 @@ func environ(pid int) map[string]string {
 
 // parent is a process's parent, 0 if it is gone.
 func parent(pid int) int {
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat") // as above
-	_, rest, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')')+1:]), " ")
-	fields := strings.Fields(rest)
-	if len(fields) < 2 {
-		return 0
-	}
-	p, _ := strconv.Atoi(fields[1]) // the kernel writes a number
-	return p
+	p, _ := Stat(pid)
+	return p.Parent
 }

@@ -41,21 +41,11 @@ func Read() (*Table, error) {
 	for _, s := range sockets {
 		wanted[s.inode] = true
 	}
-	for _, pid := range all() {
+	pids, _ := All() // without it there are none
+	for _, pid := range pids {
 		t.readFDs(pid, wanted)
 	}
 	return t, nil
-}
-
-// all are the processes there are.
-func all() (pids []int) {
-	entries, _ := os.ReadDir("/proc") // without it there are none
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 func (t *Table) readFDs(pid int, wanted map[string]bool) {

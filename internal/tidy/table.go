@@ -123,7 +123,7 @@ var mayImport = map[string][]string{
 	"launch/internal/layout":   {"launch/internal/sweep"},
 	"launch/internal/output":   {"internal/spool"},
 	"launch/internal/progress": {},
-	"launch/internal/sweep":    {},
+	"launch/internal/sweep":    {"internal/procs"},
 
 	"internal/wire":      {"quorum", "internal/printable"},
 	"internal/sim":       {"quorum", "quorum/shell", "internal/sim/..."},

@@ -162,7 +162,7 @@ func (p *Proxy) answered(ctx context.Context, id string, err error) error {
 		p.cfg.Log.Warn().Str(logkey.ReplicaID, wire.Text(id)).Err(err).Msg("call refused")
 	}
 	if ctx.Err() != nil {
-		return wire.StatusError(context.Cause(ctx))
+		return wire.StatusError(ended(ctx))
 	}
 	return err
 }

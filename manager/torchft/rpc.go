@@ -60,7 +60,7 @@ func (s *Server) Quorum(ctx context.Context, m *torchftpb.ManagerQuorumRequest) 
 	select {
 	case <-r.done:
 	case <-ctx.Done():
-		return nil, wire.StatusError(fmt.Errorf("wait for %d of %d ranks and the lighthouse: %w", s.absent(r), s.cfg.GroupWorldSize, context.Cause(ctx)))
+		return nil, wire.StatusError(fmt.Errorf("wait for %d of %d ranks and the lighthouse: %w", s.absent(r), s.cfg.GroupWorldSize, ended(ctx)))
 	}
 	if r.err != nil {
 		return nil, status.Error(status.Code(r.err), "ask the lighthouse: "+status.Convert(r.err).Message())
@@ -134,7 +134,7 @@ func (s *Server) ShouldCommit(ctx context.Context, m *torchftpb.ShouldCommitRequ
 	case <-c.decided:
 	case <-ctx.Done():
 		s.abandon(c, rank)
-		return nil, wire.StatusError(fmt.Errorf("wait for the votes on step %d: %w", m.GetStep(), context.Cause(ctx)))
+		return nil, wire.StatusError(fmt.Errorf("wait for the votes on step %d: %w", m.GetStep(), ended(ctx)))
 	}
 	if c.err != nil {
 		return nil, wire.StatusError(c.err)

@@ -110,13 +110,20 @@ func (s *Server) Close() error {
 	return errors.Join(err, s.servers.close())
 }
 
-// bounded gives a call's ctx a deadline if it has none. If it has, there is a timer for
-// it here besides: the transport's cancels the call when the deadline passes, and the
-// caller is to be told of a deadline.
+// bounded gives a call's ctx a deadline if it has none.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	at, ok := ctx.Deadline()
-	if !ok {
-		at = time.Now().Add(quorumTimeout)
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
 	}
-	return context.WithDeadline(ctx, at)
+	return context.WithTimeout(ctx, quorumTimeout)
+}
+
+// ended says why a call's ctx is over. Past its deadline that is the deadline, whatever the
+// ctx says: the transport cancels the call at that moment, too, and either may come first.
+func ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if at, ok := ctx.Deadline(); ok && errors.Is(cause, context.Canceled) && !time.Now().Before(at) {
+		return context.DeadlineExceeded
+	}
+	return cause
 }

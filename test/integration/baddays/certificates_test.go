@@ -25,15 +25,15 @@ func TestCertificatesEndInMidRun(t *testing.T) {
 	j.startServers()
 	j.train(trainers)
 	newcomer := servers + trainers
-	j.walls[newcomer].jump(time.Hour)
+	j.walls[newcomer].Jump(t, time.Hour)
 	j.startTrainer(trainers).EndsIn("the proof is -1h0m", "compare the clocks")
-	j.walls[newcomer].jump(-2 * day)
+	j.walls[newcomer].Jump(t, -2*day)
 	j.startTrainer(trainers).EndsIn(`own certificate: certificate "digits" in `+filepath.Join(dir, "digits.pem")+" begins on ", "compare the clocks")
 
 	allSay := func(off time.Duration, what, when string) {
 		t.Helper()
 		for _, w := range j.walls {
-			w.jump(off)
+			w.Jump(t, off)
 		}
 		for i, p := range append(append([]*testkit.Program(nil), j.servers...), j.members...) {
 			name := fmt.Sprint("server", i)

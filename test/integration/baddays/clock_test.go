@@ -38,19 +38,19 @@ func TestClocksJump(t *testing.T) {
 			j.undisturbed(fmt.Sprintf("the clock of %s, by %v", who.name, off), func() {
 				for _, back := range []time.Duration{0, off} {
 					for _, i := range who.walls {
-						j.walls[i].jump(back)
+						j.walls[i].Jump(t, back)
 					}
 				}
 			})
 		}
 		j.replace(1) // by clocks that are a year late
 		for _, i := range who.walls {
-			j.walls[i].jump(0)
+			j.walls[i].Jump(t, 0)
 		}
 	}
 	// The leader dies, and the next one's clock is a year behind what quorums were made by.
 	for _, w := range j.walls {
-		w.jump(-year)
+		w.Jump(t, -year)
 	}
 	j.servers[leader].Kill()
 	j.leaderAfter(term)
@@ -86,7 +86,7 @@ func TestSampledLinesAfterAJump(t *testing.T) {
 			t.Fatalf("fewer than %d lines were logged", burst)
 		}
 	}
-	j.walls[0].jump(-year)
+	j.walls[0].Jump(t, -year)
 	for began := time.Now(); ask() <= burst; time.Sleep(200 * time.Millisecond) {
 		if time.Since(began) > patience/2 {
 			t.Fatalf("nothing is logged any more, though %v went by", time.Since(began))
@@ -112,7 +112,7 @@ func TestMemberWithAnotherClock(t *testing.T) {
 	j.env = []string{"SKERRY_TOKEN_FILE=" + token}
 	j.startServers()
 	j.train(trainers)
-	j.walls[servers+late].jump(-time.Hour)
+	j.walls[servers+late].Jump(t, -time.Hour)
 	for _, p := range j.members {
 		goesOn(p)
 	}
@@ -135,7 +135,7 @@ func TestMemberWithAnotherClock(t *testing.T) {
 	from = j.heard()
 	from[dies] = 0
 	j.members[dies] = j.startTrainer(dies)
-	j.walls[servers+late].jump(0)
+	j.walls[servers+late].Jump(t, 0)
 	j.together(from)
 	j.idsRise(j.members...)
 }

@@ -27,7 +27,7 @@ type job struct {
 	flags     func(i int) []string // more, of server i
 	env       []string             // of trainers
 	serverEnv []string             // of servers
-	walls     []*wall              // of the servers, then of the trainers; nil: the machine's
+	walls     []*testkit.Wall      // of the servers, then of the trainers; nil: the machine's
 	servers   []*testkit.Program
 	members   []*testkit.Program
 }
@@ -44,7 +44,7 @@ func newJob(t *testing.T, bin string) *job {
 // withWalls gives each process a wall clock: servers, and that many trainers.
 func (j *job) withWalls(trainers int) *job {
 	for range servers + trainers {
-		j.walls = append(j.walls, newWall(j.t))
+		j.walls = append(j.walls, testkit.NewWall(j.t))
 	}
 	return j
 }
@@ -53,7 +53,7 @@ func (j *job) wallEnv(i int) []string {
 	if i >= len(j.walls) {
 		return nil
 	}
-	return []string{j.walls[i].env()}
+	return []string{j.walls[i].Env()}
 }
 
 // guarded makes certificates and a token, and gives them to all.

@@ -18,7 +18,7 @@ const testsAtOnce = 5
 func TestMain(m *testing.M) {
 	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
-		if err := errors.Join(builds.Remove(), os.RemoveAll(overlay.folder)); err != nil {
+		if err := errors.Join(builds.Remove(), clocks.Remove()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		os.Exit(status)

@@ -1,9 +1,8 @@
-package baddays
+package testkit
 
 import (
 	"encoding/binary"
 	"encoding/json"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,31 +51,34 @@ const (
 	jumpsClock = "\tsec += wallSeconds()\n"
 )
 
-var clocks = flag.Bool("baddays.clocks", false, "run the tests whose programs have a wall clock that can be made to jump")
-
-var overlay struct {
-	sync.Mutex
-
+// Clocks builds programs whose wall clocks can be made to jump, by Wall.Jump; their
+// monotonic clocks are the machine's. No product code knows of it. The zero value is ready.
+// Safe for concurrent use.
+type Clocks struct {
+	mu     sync.Mutex
 	folder string // empty: it is yet to be made
 	path   string // within it
 }
 
-// jumpy builds the programs so that their wall clocks can be made to jump, by
-// wall.jump; their monotonic clocks are the machine's. No product code knows of it.
-func jumpy(t *testing.T) string {
+// Flags are those of go build that such a program is built with.
+func (c *Clocks) Flags(t testing.TB) []string {
 	t.Helper()
-	if !*clocks {
-		t.Skip("builds the programs and the standard library anew: run with -baddays.clocks, or make clocks")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.path == "" {
+		c.writeOverlay(t)
 	}
-	overlay.Lock()
-	defer overlay.Unlock()
-	if overlay.path == "" {
-		overlay.path = writeOverlay(t)
-	}
-	return build(t, "-overlay", overlay.path)
+	return []string{"-overlay", c.path}
 }
 
-func writeOverlay(t *testing.T) string {
+// Remove deletes what was written. It is for TestMain, when all tests are over.
+func (c *Clocks) Remove() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return os.RemoveAll(c.folder)
+}
+
+func (c *Clocks) writeOverlay(t testing.TB) {
 	t.Helper()
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	if err != nil {
@@ -90,11 +92,11 @@ func writeOverlay(t *testing.T) string {
 	if strings.Count(string(text), readsClock) != 1 {
 		t.Fatalf("%s/time.go does not read the clock by %q: make readsClock what it does in this Go", source, readsClock)
 	}
-	dir, err := os.MkdirTemp("", "skerry-baddays-") //nolint:usetesting // it outlives the test
+	dir, err := os.MkdirTemp("", "skerry-clocks-") // it outlives the test
 	if err != nil {
 		t.Fatal(err)
 	}
-	overlay.folder = dir
+	c.folder = dir
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -109,34 +111,34 @@ func writeOverlay(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return write("overlay.json", string(replace))
+	c.path = write("overlay.json", string(replace))
 }
 
-// wall is the wall clock of one or more processes.
-type wall struct {
-	t    *testing.T
+// Wall is the wall clock of one or more processes that were built by Clocks.
+type Wall struct {
 	file string
 }
 
-func newWall(t *testing.T) *wall {
+// NewWall makes one that is right.
+func NewWall(t testing.TB) *Wall {
 	t.Helper()
-	w := &wall{t: t, file: filepath.Join(t.TempDir(), "wall")}
-	w.jump(0)
+	w := &Wall{file: filepath.Join(t.TempDir(), "wall")}
+	w.Jump(t, 0)
 	return w
 }
 
-// env makes a process go by the clock.
-func (w *wall) env() string { return envWall + "=" + w.file }
+// Env makes a process go by the clock.
+func (w *Wall) Env() string { return envWall + "=" + w.file }
 
-// jump sets the clock to what is so far off the machine's.
-func (w *wall) jump(off time.Duration) {
-	w.t.Helper()
+// Jump sets the clock to what is so far off the machine's.
+func (w *Wall) Jump(t testing.TB, off time.Duration) {
+	t.Helper()
 	f, err := os.OpenFile(w.file, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // the write below tells
 	if _, err := f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(int64(off/time.Second))), 0); err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 }

@@ -5,6 +5,8 @@
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
 FAULTS    ?= 200
+DURATION  ?= 0
+REPORT    ?= tmp/soak
 FAULTS_EACH ?= 1000
 KILLS     ?= 50
 STEPS     ?= 200000
@@ -91,8 +93,9 @@ causes: ## what may be wrong with one replica for ever, MINUTES (3) each, CAUSE 
 	go test -count=1 -v -timeout 0 -run 'TestCauses$$' ./test/chaos -chaos.for $(MINUTES)m -chaos.cause '$(CAUSE)'
 	[ '$(CAUSE)' != all ] || go test -count=1 -v -timeout 0 -run 'TestOneLinkCut$$|TestLighthouseBlip$$' ./test/integration/links -links.full
 
-soak: ## FAULTS (200) random faults in one run; SEED repeats one
-	go test -count=1 -v -timeout 0 -run 'TestRandom$$' ./test/chaos -chaos.faults $(FAULTS) -chaos.seed $(SEED)
+soak: ## FAULTS (200) random faults (10000 take some hours), or DURATION (8h) of them; the report goes to REPORT (tmp/soak); SEED repeats one; root
+	CGO_ENABLED=0 go test -count=1 -v -timeout 0 -run 'TestRandom$$' ./test/chaos -chaos.faults $(FAULTS) -chaos.duration $(DURATION) -chaos.seed $(SEED) \
+	  -chaos.clocks -chaos.earlier -chaos.report $(abspath $(REPORT))
 	go test -count=1 -v -timeout 0 -run 'TestStorm$$' ./manager -storm.faults $(FAULTS) -storm.seed $(SEED)
 
 accuracy: ## DIGITS (12) seeds of digits learned by LocalSGD, DiLoCo, streaming DiLoCo, each in float32, int8 and fp8, and with each hook, beside plain training; replicas die

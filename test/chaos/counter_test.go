@@ -6,13 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
@@ -42,6 +46,7 @@ const (
 	otherShape     = "has a state of another shape"
 	failsToHeal    = "cannot heal"
 	healsSlowly    = "heals slowly"
+	flipped        = "a bit of its state has flipped"
 	comesLate      = "comes late to StartQuorum"
 	neverEndsFault = time.Hour
 )
@@ -58,6 +63,26 @@ type counter struct {
 	grads  []int64
 	counts []int64
 	told   bool
+	armed  atomic.Bool // it may die where it is told to
+	flip   atomic.Bool // a bit of its state is to flip
+}
+
+// dying is how a counter comes to die where it is told to; an older tree has no way.
+var dying = func(ctx context.Context, _ workerArgs, _ *atomic.Bool) context.Context { return ctx }
+
+// flipWhenTold waits for SIGUSR1.
+func (d *counter) flipWhenTold() (stop func()) {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGUSR1)
+	go func() {
+		for range told {
+			d.flip.Store(true)
+		}
+	}()
+	return func() {
+		signal.Stop(told)
+		close(told)
+	}
 }
 
 // part is what a replica adds to a parameter in a step.
@@ -79,15 +104,27 @@ func count(ctx context.Context, w spawn.Worker) error {
 	d := &counter{
 		a: a, out: &reporter{}, params: make([]int64, counterSize), grads: make([]int64, counterSize), counts: make([]int64, a.Replicas),
 	}
+	guarded, err := a.guard()
+	if err != nil {
+		return err
+	}
+	backend, err := a.backend()
+	if err != nil {
+		return err
+	}
+	ctx = dying(ctx, a, &d.armed)
+	stop := d.flipWhenTold()
+	defer stop()
 	cfg := manager.Config{
 		ReplicaID:   fmt.Sprintf("replica-%d", a.Index),
-		Lighthouse:  []string{a.Lighthouse},
+		Lighthouse:  strings.Split(a.Lighthouse, ","),
 		GroupRank:   a.Rank,
 		GroupStore:  a.GroupStore,
 		MinReplicas: max(a.MinReplicas, 1),
 		StepTimeout: a.StepTimeout,
 		HealTimeout: time.Minute,
-		Backend:     tcp.New(tcp.Options{Logger: a.log()}),
+		Backend:     backend,
+		Guard:       guarded,
 		OnEvent:     func(e manager.Event) { tell(d.out, e) },
 		Log:         a.log(),
 	}
@@ -148,6 +185,10 @@ func (d *counter) has(fault string) bool {
 
 // step is one turn of the training loop.
 func (d *counter) step(ctx context.Context) error {
+	if d.flip.CompareAndSwap(true, false) {
+		d.params[len(d.params)/2] ^= 1 << 17
+		d.out.say(report{Kind: faulty, Text: flipped})
+	}
 	if d.has(hangsBetween) {
 		pause(ctx, neverEndsFault)
 	}
@@ -184,6 +225,7 @@ func (d *counter) step(ctx context.Context) error {
 		d.params[i] += d.grads[i]
 	}
 	at := d.m.Position()
+	d.armed.Store(at.Step >= d.a.DieFrom)
 	d.out.say(report{
 		Kind: committed, Step: at.Step, Quorum: at.QuorumID, Hash: hashOf(d.params), Counts: d.counts, Divisor: divisor,
 	})

@@ -25,7 +25,7 @@ func withDeath(ctx context.Context, a workerArgs, armed *atomic.Bool) context.Co
 	}
 	armed.Store(a.DieFrom == 0)
 	return failpoint.With(ctx, func(p failpoint.Point) {
-		if p != a.DieAt || !armed.Load() {
+		if string(p) != a.DieAt || !armed.Load() {
 			return
 		}
 		if strings.HasSuffix(string(p), ".during") { // the rest of the process goes on a little
@@ -67,7 +67,7 @@ func diesAt(t *testing.T, at failpoint.Point) {
 	set := what != "heal-receive" // that newcomer is yet to come
 	o := options{replicas: 3, steps: 120, ballastMiB: 4, tune: func(a *workerArgs, index int) {
 		if index == victim && set {
-			a.DieAt, a.DieFrom = at, from
+			a.DieAt, a.DieFrom = string(at), from
 		}
 	}}
 	switch what {

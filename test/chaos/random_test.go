@@ -1,114 +1,265 @@
 package chaos
 
 import (
+	"encoding/json"
+	"errors"
 	"flag"
-	"math/rand/v2"
-	"syscall"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
 var (
-	faults = flag.Int("chaos.faults", 8, "how many faults the random run injects")
-	seed   = flag.Uint64("chaos.seed", 0, "repeat the random run of this seed; 0 draws one")
+	faults   = flag.Int("chaos.faults", 8, "how many faults TestRandom injects")
+	perLeg   = flag.Int("chaos.leg", 200, "how many of them there are in a world, before it is judged and another one is made")
+	duration = flag.Duration("chaos.duration", 0, "end TestRandom's last world that has begun by then; 0: when there were all faults")
+	seed     = flag.Uint64("chaos.seed", 0, "repeat the random run of this seed; 0 draws one")
+	keep     = flag.String("chaos.report", "", "keep the report of TestRandom in this folder, and the logs of each world that something was wrong with")
 )
 
-// TestRandom injects faults of all kinds at random moments, the next one often
-// before the last one is overcome. One replica is always left alone, so that
-// the state is never lost.
+// pace is how long it is from one fault to the next, at least and at most, if the next one
+// can hit something.
+const pace, slowestPace = 10 * time.Millisecond, 50 * time.Millisecond
+
+// TestRandom injects faults of all kinds at random moments, the next ones long before the last
+// ones are overcome. See mishaps. Each world is made from a seed of its own, and ends with the
+// closing checks.
 func TestRandom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("chaos scenarios take seconds each: run without -short")
+	}
 	t.Parallel()
-	random(t, *faults, options{})
-}
-
-// Random faults while all that is said is encrypted and proven.
-func TestRandomGuarded(t *testing.T) {
-	t.Parallel()
-	random(t, max(*faults/2, 1), options{guarded: true})
-}
-
-// Random faults in trainers whose backends run in children of theirs: none of these is left
-// behind, however its trainer ended.
-func TestRandomBabies(t *testing.T) {
-	t.Parallel()
-	random(t, max(*faults/2, 1), options{baby: true})
-}
-
-func random(t *testing.T, count int, o options) {
-	t.Helper()
 	s := *seed
 	if s == 0 {
 		s = uint64(time.Now().UnixNano())
 	}
-	t.Logf("repeat with: go test ./test/chaos -run %s$ -chaos.faults %d -chaos.seed %d", t.Name(), *faults, s)
-	rng := rand.New(rand.NewPCG(s, 0))
-	o.steps, o.durable = int64(60+20*count), true
-	c := start(t, o)
-	began := time.Now()
-	for n := range count {
-		c.awaitMore(1 + rng.Int64N(15))
-		f := menu[rng.IntN(len(menu))]
-		victim := 1 + rng.IntN(c.o.replicas-1)
-		t.Logf("%6.2fs step %d: fault %d: %s, replica %d", time.Since(began).Seconds(), c.step(), n, f.name, victim)
-		f.inject(c, victim, rng)
+	dir := *keep
+	if dir == "" {
+		dir = t.TempDir()
 	}
-	c.finish()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("repeat with: go test ./test/chaos -run %s$ -chaos.faults %d -chaos.leg %d -chaos.seed %d", t.Name(), *faults, *perLeg, s)
+	r := newRecord(t, dir, s)
+	programs := build(t)
+	began := time.Now()
+	for leg := uint64(0); r.Faults < *faults && (*duration == 0 || time.Since(began) < *duration); leg++ {
+		count := min(*perLeg, *faults-r.Faults)
+		l := &legRecord{Seed: s + leg, dir: filepath.Join(dir, fmt.Sprint("world-", s+leg))}
+		if !t.Run(fmt.Sprint("world ", s+leg), func(t *testing.T) { l.run(t, programs, count) }) {
+			l.Wrong = append(l.Wrong, "see "+l.dir)
+		}
+		r.add(t, l)
+	}
+	r.print()
 }
 
-// menu is the faults that a random run draws from.
-var menu = []struct {
-	name   string
-	inject func(c *cluster, victim int, rng *rand.Rand)
-}{
-	{"kill, restart at once", func(c *cluster, victim int, _ *rand.Rand) {
-		c.kill(victim)
-		c.startTrainer(victim)
-	}},
-	{"kill, restart after some steps", func(c *cluster, victim int, rng *rand.Rand) {
-		c.kill(victim)
-		c.awaitMore(1+rng.Int64N(10), 0)
-		c.startTrainer(victim)
-	}},
-	{"kill all but one, restart", func(c *cluster, _ int, rng *rand.Rand) {
-		c.kill(1, 2, 3)
-		if rng.IntN(2) == 0 {
-			c.awaitMore(2, 0)
+// run makes a world and injects that many faults.
+func (l *legRecord) run(t *testing.T, builds []programs, count int) {
+	if err := os.MkdirAll(l.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(l.dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // when all that writes there has ended
+		err := log.Close()
+		if !t.Failed() {
+			err = errors.Join(err, os.RemoveAll(l.dir))
 		}
-		for i := 1; i < c.o.replicas; i++ {
-			c.startTrainer(i)
+		if err != nil {
+			t.Error(err)
 		}
-	}},
-	{"stop, continue after some steps", func(c *cluster, victim int, rng *rand.Rand) {
-		c.signal(c.trainers[victim], syscall.SIGSTOP)
-		c.awaitMore(1+rng.Int64N(10), 0)
-		c.signal(c.trainers[victim], syscall.SIGCONT)
-	}},
-	{"stop all but one, continue after some steps", func(c *cluster, _ int, rng *rand.Rand) {
-		for i := 1; i < c.o.replicas; i++ {
-			c.signal(c.trainers[i], syscall.SIGSTOP)
+	})
+	l.ByKind, l.Missing = map[string]int{}, map[string]string{}
+	began := time.Now()
+	w := newWorld(t, l.Seed, builds, log)
+	defer func() {
+		l.Seconds = time.Since(began).Seconds()
+		l.figures(w)
+	}()
+	for l.Faults < count {
+		time.Sleep(w.between(pace, slowestPace))
+		w.check()
+		w.undoDue()
+		m := w.pick()
+		if !m.befall(w) {
+			continue
 		}
-		c.awaitMore(1+rng.Int64N(5), 0)
-		for i := 1; i < c.o.replicas; i++ {
-			c.signal(c.trainers[i], syscall.SIGCONT)
+		l.Faults++
+		l.ByKind[m.name]++
+		w.say("%s", m.name)
+	}
+	w.judge()
+}
+
+// pick draws from the menu what this machine can do.
+func (w *world) pick() mishap {
+	total := 0
+	for _, m := range mishaps {
+		total += m.weight
+	}
+	for {
+		n := w.rng.IntN(total)
+		for _, m := range mishaps {
+			if n -= m.weight; n < 0 {
+				if _, lacks := w.missing[m.needs]; lacks {
+					break
+				}
+				return m
+			}
 		}
-	}},
-	{"cut the link to another replica", func(c *cluster, victim int, rng *rand.Rand) {
-		c.cut(victim, (victim+1+rng.IntN(c.o.replicas-1))%c.o.replicas)
-	}},
-	{"stop the lighthouse while a replica dies and starts again", func(c *cluster, victim int, _ *rand.Rand) {
-		c.signal(c.light, syscall.SIGSTOP)
-		c.kill(victim)
-		c.startTrainer(victim)
-		c.signal(c.light, syscall.SIGCONT)
-	}},
-	{"kill the lighthouse, restart", func(c *cluster, _ int, _ *rand.Rand) {
-		c.light.Kill()
-		c.startLighthouse(c.addr)
-	}},
-	{"kill the lighthouse and a replica, restart both", func(c *cluster, victim int, _ *rand.Rand) {
-		c.light.Kill()
-		c.kill(victim)
-		c.startLighthouse(c.addr)
-		c.startTrainer(victim)
-	}},
+	}
+}
+
+// legStats is what is measured while a world lasts.
+type legStats struct {
+	from int64           // monotonic
+	took []time.Duration // from when a replica is well to its next commit
+}
+
+func (s *legStats) settled(took time.Duration) { s.took = append(s.took, took) }
+
+// legRecord is what a report says of one world.
+type legRecord struct {
+	Seed       uint64         `json:"seed"`
+	Faults     int            `json:"faults"`
+	ByKind     map[string]int `json:"by_kind"`
+	Seconds    float64        `json:"seconds"`
+	Guarded    bool           `json:"guarded"`
+	Babies     int            `json:"babies"`
+	Steps      int64          `json:"steps"`
+	Discarded  int            `json:"discarded"`
+	Quorums    int            `json:"quorums"`
+	Starts     int            `json:"starts"`
+	Runs       int            `json:"runs"` // all replicas died between them
+	GapMs      int64          `json:"longest_gap_ms"`
+	RecoverP50 int64          `json:"recovery_ms_p50"` // from when nothing disturbs a replica any more to its commit
+	RecoverP99 int64          `json:"recovery_ms_p99"`
+	RecoverMax int64          `json:"recovery_ms_max"`
+	Wrong      []string       `json:"wrong,omitempty"`
+
+	Missing map[string]string `json:"missing,omitempty"` // what this machine cannot do, and why
+
+	dir string
+}
+
+// figures reads a world's.
+func (l *legRecord) figures(w *world) {
+	l.Guarded, l.Missing, l.Runs = w.guarded, w.missing, w.run+1
+	for _, r := range w.replicas {
+		if r.baby {
+			l.Babies++
+		}
+	}
+	for _, n := range w.started {
+		l.Starts += n
+	}
+	for _, s := range w.servers {
+		l.Starts += s.starts
+	}
+	steps, quorums := map[[2]int64]bool{}, map[int64]bool{}
+	var at []int64
+	w.each(func(r report) {
+		switch r.Kind {
+		case committed:
+			steps[[2]int64{int64(r.run), r.Step}] = true
+			if r.Mono >= w.stats.from {
+				at = append(at, r.Mono)
+			}
+		case discarded:
+			l.Discarded++
+		case formed:
+			quorums[r.Quorum] = true
+		}
+	})
+	l.Steps, l.Quorums = int64(len(steps)), len(quorums)
+	slices.Sort(at)
+	for i := 1; i < len(at); i++ {
+		l.GapMs = max(l.GapMs, time.Duration(at[i]-at[i-1]).Milliseconds())
+	}
+	slices.Sort(w.stats.took)
+	l.RecoverP50, l.RecoverP99 = quantile(w.stats.took, 0.5).Milliseconds(), quantile(w.stats.took, 0.99).Milliseconds()
+	l.RecoverMax = quantile(w.stats.took, 1).Milliseconds()
+}
+
+// record is the report of a run.
+type record struct {
+	Seed   uint64         `json:"seed"`
+	Commit string         `json:"commit"`
+	Began  time.Time      `json:"began"`
+	Ended  time.Time      `json:"ended"`
+	Faults int            `json:"faults"`
+	ByKind map[string]int `json:"by_kind"`
+	Steps  int64          `json:"steps"`
+	Starts int            `json:"starts"`
+	GapMs  int64          `json:"longest_gap_ms"`
+	Wrong  int            `json:"worlds_with_something_wrong"`
+	Worlds []*legRecord   `json:"worlds"`
+
+	path string
+}
+
+func newRecord(t *testing.T, dir string, s uint64) *record {
+	r := &record{Seed: s, Began: time.Now(), ByKind: map[string]int{}, path: filepath.Join(dir, fmt.Sprintf("soak-%d.json", s))}
+	if *keep != "" {
+		r.Commit = command(t, ".", "git", "describe", "--always", "--dirty", "--abbrev=12")
+	}
+	return r
+}
+
+// add takes a world's, and writes the report anew: a run that is ended has one, too.
+func (r *record) add(t *testing.T, l *legRecord) {
+	r.Worlds = append(r.Worlds, l)
+	r.Ended = time.Now()
+	r.Faults += max(l.Faults, 1) // of a world that did not come about, too: the run ends
+	r.Steps, r.Starts, r.GapMs = r.Steps+l.Steps, r.Starts+l.Starts, max(r.GapMs, l.GapMs)
+	for kind, n := range l.ByKind {
+		r.ByKind[kind] += n
+	}
+	if len(l.Wrong) > 0 {
+		r.Wrong++
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = errors.Join(os.WriteFile(r.path, text, 0o644), os.WriteFile(strings.TrimSuffix(r.path, "json")+"txt", []byte(r.String()), 0o644))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *record) print() { fmt.Print(r) }
+
+// String is the report as text.
+func (r *record) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d, commit %s: %d faults in %v, %d worlds, %d with something wrong; %d steps, %d starts of processes; longest gap between two commits %d ms\n",
+		r.Seed, r.Commit, r.Faults, r.Ended.Sub(r.Began).Round(time.Second), len(r.Worlds), r.Wrong, r.Steps, r.Starts, r.GapMs)
+	for _, m := range mishaps {
+		fmt.Fprintf(&b, "%7d  %s\n", r.ByKind[m.name], m.name)
+	}
+	for _, l := range r.Worlds {
+		fmt.Fprintf(&b, "world %d: %d faults in %.0f s; TLS %v, %d babies; %d steps of %d runs, %d discards, %d quorums, %d starts; gap %d ms; well to commit p50 %d, p99 %d, max %d ms; %s\n",
+			l.Seed, l.Faults, l.Seconds, l.Guarded, l.Babies, l.Steps, l.Runs, l.Discarded, l.Quorums, l.Starts, l.GapMs, l.RecoverP50, l.RecoverP99, l.RecoverMax, l.verdict())
+	}
+	if n := len(r.Worlds); n > 0 {
+		for what, why := range r.Worlds[n-1].Missing {
+			fmt.Fprintf(&b, "not on this machine: %s: %s\n", what, why)
+		}
+	}
+	return b.String()
+}
+
+func (l *legRecord) verdict() string {
+	if len(l.Wrong) > 0 {
+		return "WRONG: " + strings.Join(l.Wrong, "; ")
+	}
+	return "parity, replay, counts, history, nothing left: ok"
 }

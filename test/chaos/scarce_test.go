@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,13 +23,9 @@ type starving struct {
 // share is what they get: 4 ms of each 100 ms.
 const share, period = 4000, 100_000
 
-// newStarving makes one (of version 2, else 1), or skips the test and says what this machine
-// cannot do.
-func newStarving(t *testing.T) *starving {
+// newStarving makes one (of version 2, else 1), or says what this machine cannot do.
+func newStarving(t *testing.T) (*starving, error) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("chaos scenarios take seconds each: run without -short")
-	}
 	name := fmt.Sprintf("skerry-%08x", rand.Uint32())
 	var problems []error
 	for _, s := range []*starving{
@@ -46,12 +43,11 @@ func newStarving(t *testing.T) *starving {
 		})
 		err := s.limit(share)
 		if err == nil {
-			return s
+			return s, nil
 		}
 		problems = append(problems, err)
 	}
-	t.Skipf("no cgroup with a share of a processor can be made here: %v", errors.Join(problems...))
-	return nil
+	return nil, fmt.Errorf("no cgroup with a share of a processor: %w", errors.Join(problems...))
 }
 
 // limit sets how much of each period they get; -1: all that there is.
@@ -77,7 +73,13 @@ func (s *starving) write(name, text string) error {
 // again when it gets its own.
 func TestStarved(t *testing.T) {
 	t.Parallel()
-	group := newStarving(t)
+	if testing.Short() {
+		t.Skip("chaos scenarios take seconds each: run without -short")
+	}
+	group, err := newStarving(t)
+	if err != nil {
+		t.Skip(err)
+	}
 	c := start(t, options{steps: 250})
 	c.awaitStep(10)
 	if err := group.write("cgroup.procs", strconv.Itoa(c.trainers[1].PID())); err != nil {
@@ -137,16 +139,83 @@ func TestFullDisk(t *testing.T) {
 }
 
 // smallDisk mounts a file system of a few megabytes, or skips the test.
-func smallDisk(t *testing.T) (dir string) {
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir, err := newDisk(t, 16)
+	if err != nil {
+		t.Skip(err)
+	}
+	return dir
+}
+
+// newDisk mounts a file system of some MiB, or says what this machine cannot do.
+func newDisk(t *testing.T, mib int) (dir string, err error) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := unix.Mount("skerry-chaos", dir, "tmpfs", 0, "size=16m"); err != nil {
-		t.Skip("a file system of its own needs the right to mount: ", err)
+	if err := unix.Mount("skerry-chaos", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib)); err != nil {
+		return "", fmt.Errorf("a file system of its own needs the right to mount: %w", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 	})
-	return dir
+	return dir, nil
+}
+
+// tight is a cgroup whose processes have little memory.
+type tight struct {
+	dir string
+}
+
+// tightBytes is more than a replica has, and less than a replica and another process that
+// takes what there is.
+const tightBytes = 96 << 20
+
+// newTight makes one (of version 2, else 1), or says what this machine cannot do.
+func newTight(t *testing.T) (*tight, error) {
+	t.Helper()
+	var problems []error
+	for _, v := range []struct{ root, limit string }{
+		{"/sys/fs/cgroup", "memory.max"},
+		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
+	} {
+		c := &tight{dir: filepath.Join(v.root, fmt.Sprintf("skerry-%08x", rand.Uint32()))}
+		if err := os.Mkdir(c.dir, 0o755); err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		t.Cleanup(func() {
+			if err := os.Remove(c.dir); err != nil {
+				t.Error(err)
+			}
+		})
+		err := c.write(v.limit, tightBytes)
+		if err == nil {
+			return c, nil
+		}
+		problems = append(problems, err)
+	}
+	return nil, fmt.Errorf("no cgroup with a limit of memory: %w", errors.Join(problems...))
+}
+
+// write writes to a file that the kernel has made in the cgroup.
+func (c *tight) write(name string, value int64) error {
+	f, err := os.OpenFile(filepath.Join(c.dir, name), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(f, value)
+	return errors.Join(err, f.Close())
+}
+
+// exhaust has the kernel end a process, because another one in its cgroup takes what memory
+// there is: what tail keeps of a file that has no lines.
+func (c *tight) exhaust(pid int) error {
+	first := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("1000"), 0o600)
+	if err := errors.Join(first, c.write("cgroup.procs", int64(pid))); err != nil {
+		return err
+	}
+	_ = exec.Command("sh", "-c", fmt.Sprintf("echo $$ >%s/cgroup.procs && head -c %d /dev/zero | tail >/dev/null", c.dir, 2*tightBytes)).Run() // killed, as a rule
+	return nil
 }

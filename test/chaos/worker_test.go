@@ -6,23 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/checkpoint/durable"
 	"github.com/skerry-ft/skerry/examples/digits"
-	"github.com/skerry-ft/skerry/internal/failpoint"
-	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/manager"
-	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/baby"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/tensor"
@@ -39,6 +34,8 @@ const (
 const testsAtOnce = 8
 
 func TestMain(m *testing.M) {
+	become() // does not return in a process that is to be another
+	dying = withDeath
 	spawn.Register(trainerWorker, trainer)
 	spawn.Register(counterWorker, count)
 	spawn.Register(lighthouseWorker, serve)
@@ -48,103 +45,12 @@ func TestMain(m *testing.M) {
 	}
 	baby.Init() // does not return in a worker, or in a backend's child
 	paralleltest.AtOnce(testsAtOnce)
-	os.Exit(m.Run())
-}
-
-// workerArgs is what the test tells its workers.
-type workerArgs struct {
-	Listen      string // lighthouse: where
-	DataDir     string // lighthouse: durable if set
-	Lighthouse  string // trainers: its address
-	Replicas    int
-	Steps       int64
-	StepTime    time.Duration
-	BallastMiB  int // extra state, so that a heal takes a while
-	StepTimeout time.Duration
-	MinReplicas int
-	Verbose     bool
-
-	Checkpoints     string // trainers: the folder that they share; "": they keep none
-	CheckpointEvery int64
-
-	DieAt   failpoint.Point // trainers: where this process ends itself; "": nowhere
-	DieFrom int64           // from which committed step on
-
-	StuckAfter, JoinTimeout time.Duration // lighthouse; 0: the default
-	BeatTimeout             time.Duration // trainers; 0: the default
-
-	Baby    bool // trainers: the backend runs in a child
-	Guarded bool // there are certificates and a token, in the environment
-
-	counterArgs
-}
-
-// guard is what is to be guarded by.
-func (a workerArgs) guard() (g guard.Options, err error) {
-	if a.Guarded {
-		err = g.FromEnv()
+	status := m.Run()
+	if err := removeBuilds(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = 1
 	}
-	return g, err
-}
-
-// backend is a trainer's.
-func (a workerArgs) backend() (pg.Backend, error) {
-	if a.Baby {
-		return pg.Open("baby:tcp", pg.Options{Log: a.log()})
-	}
-	return tcp.New(tcp.Options{BeatTimeout: a.BeatTimeout, Logger: a.log()}), nil
-}
-
-// report is one line of JSON that a worker writes to its standard output.
-type report struct {
-	Kind string `json:"kind"`
-	Step int64  `json:"step,omitempty"`
-	Hash string `json:"hash,omitempty"`
-	Addr string `json:"addr,omitempty"`
-	Text string `json:"text,omitempty"`
-	At   int64  `json:"at"` // Unix nanoseconds
-
-	Quorum  int64   `json:"quorum,omitempty"`  // of a counter's commit
-	Counts  []int64 `json:"counts,omitempty"`  // how often each replica's part is in it
-	Divisor int     `json:"divisor,omitempty"` // what its group says
-
-	index       int // of the trainer; filled by the test
-	incarnation int
-}
-
-// The kinds of report.
-const (
-	listening   = "listening"
-	committed   = "committed" // Step, Hash of the parameters after it
-	discarded   = "discarded"
-	formed      = "formed" // Quorum
-	healStarted = "heal started"
-	healed      = "healed"
-	final       = "final"    // Step, Hash
-	restored    = "restored" // Step
-	kept        = "kept"     // Step, of a checkpoint that is written
-	notKept     = "not kept" // Text
-	faulty      = "faulty"   // the fault that a counter was told of is in effect from here on
-)
-
-// reporter writes reports. Safe for concurrent use.
-type reporter struct {
-	mu sync.Mutex
-}
-
-func (r *reporter) say(line report) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	line.At = time.Now().UnixNano()
-	_ = json.NewEncoder(os.Stdout).Encode(line) // without a parent this process ends anyway
-}
-
-func (a workerArgs) log() zerolog.Logger {
-	if !a.Verbose {
-		return zerolog.New(os.Stderr).Level(zerolog.ErrorLevel)
-	}
-	zerolog.TimeFieldFormat = "15:04:05.000"
-	return zerolog.New(os.Stderr).With().Timestamp().Int("pid", os.Getpid()).Logger()
+	os.Exit(status)
 }
 
 // serve is the lighthouse's process.
@@ -267,17 +173,4 @@ func newTrainer(
 	}
 	t, err := digits.NewTrainer(cfg, m)
 	return t, err
-}
-
-func tell(out *reporter, e manager.Event) {
-	switch e := e.(type) {
-	case manager.QuorumFormed:
-		out.say(report{Kind: formed, Quorum: e.QuorumID, Text: e.Reason})
-	case manager.StepDiscarded:
-		out.say(report{Kind: discarded, Step: e.Step, Text: fmt.Sprint(e.Cause)})
-	case manager.HealStarted:
-		out.say(report{Kind: healStarted, Step: e.Position.Step})
-	case manager.HealDone:
-		out.say(report{Kind: healed, Step: e.Position.Step, Text: fmt.Sprint(e.Err)})
-	}
 }

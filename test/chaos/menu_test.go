@@ -266,10 +266,7 @@ func (w *world) outOfMemory() bool {
 		w.t.Fatal(err)
 	}
 	w.later(w.between(shortest, short), func() {
-		if runs(r.proc) { // the other one was ended in its place
-			w.well(i)
-			return
-		}
+		w.end(r.proc, syscall.SIGKILL) // should the other one have been ended in its place
 		w.again(i)
 	})
 	return true
@@ -489,5 +486,5 @@ func (w *world) jump(all bool) bool {
 func (w *world) cutConnections() bool {
 	a := w.rng.IntN(worldReplicas)
 	b := (a + 1 + w.rng.IntN(worldReplicas-1)) % worldReplicas
-	return runs(w.trainers[a]) && runs(w.trainers[b]) && w.cut(a, b)
+	return w.disturbed() == 0 && w.cut(a, b)
 }

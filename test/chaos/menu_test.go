@@ -1,11 +1,13 @@
 package chaos
 
 import (
+	"errors"
 	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/failpoint"
+	"github.com/skerry-ft/skerry/train/spawn"
 )
 
 // mishap is a kind of fault of a soak. It is undone, or ends by itself, a while later, and
@@ -125,7 +127,7 @@ func (w *world) endReplica(other bool) bool {
 	r := w.takes(i, "told to end")
 	_ = r.proc.Signal(syscall.SIGTERM) // that it ends is waited for
 	w.undoing = append(w.undoing, undo{ready: func() bool { return !runs(r.proc) }, do: func() {
-		if err := r.proc.Wait(w.t.Context()); err != nil {
+		if err := r.proc.Wait(w.t.Context()); err != nil && !diedOf(err, syscall.SIGTERM) {
 			w.t.Errorf("replica %d/%d, told to end: %v", i, w.started[i], err)
 		}
 		if other {
@@ -134,6 +136,13 @@ func (w *world) endReplica(other bool) bool {
 		w.again(i)
 	}})
 	return true
+}
+
+// diedOf reports whether a signal ended a process: SIGTERM does, before the process has said
+// that it will see to it.
+func diedOf(err error, s syscall.Signal) bool {
+	exit, ok := errors.AsType[*spawn.ExitError](err)
+	return ok && exit.Signal == s
 }
 
 func (w *world) stopReplica() bool {
@@ -317,7 +326,7 @@ func (w *world) endServer(i int, how syscall.Signal, other bool) bool {
 	_ = s.proc.Signal(how) // that it ends is waited for
 	at := time.Now().Add(w.between(0, long))
 	w.undoing = append(w.undoing, undo{at: at, ready: func() bool { return !runs(s.proc) }, do: func() {
-		if err := s.proc.Wait(w.t.Context()); err != nil && how != syscall.SIGKILL {
+		if err := s.proc.Wait(w.t.Context()); err != nil && !diedOf(err, how) {
 			w.t.Errorf("server %d, told to end: %v", i, err)
 		}
 		if other {

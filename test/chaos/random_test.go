@@ -122,6 +122,8 @@ func (w *world) pick() mishap {
 type legStats struct {
 	from int64           // monotonic
 	took []time.Duration // from when a replica is well to its next commit
+
+	gaveUp int // replicas that were started while no server could be reached, and had to be again
 }
 
 func (s *legStats) settled(took time.Duration) { s.took = append(s.took, took) }
@@ -138,7 +140,8 @@ type legRecord struct {
 	Discarded  int            `json:"discarded"`
 	Quorums    int            `json:"quorums"`
 	Starts     int            `json:"starts"`
-	Runs       int            `json:"runs"` // all replicas died between them
+	GaveUp     int            `json:"starts_in_vain"` // they reached no lighthouse, and were started again
+	Runs       int            `json:"runs"`           // all replicas died between them
 	GapMs      int64          `json:"longest_gap_ms"`
 	RecoverP50 int64          `json:"recovery_ms_p50"` // from when nothing disturbs a replica any more to its commit
 	RecoverP99 int64          `json:"recovery_ms_p99"`
@@ -152,6 +155,7 @@ type legRecord struct {
 
 // figures reads a world's.
 func (l *legRecord) figures(w *world) {
+	l.GaveUp = w.stats.gaveUp
 	l.Guarded, l.Missing, l.Runs = w.guarded, w.missing, w.run+1
 	for _, r := range w.replicas {
 		if r.baby {

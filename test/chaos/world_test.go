@@ -151,7 +151,9 @@ func (w *world) furnish() {
 	}
 	w.hosts, err = newHosts(t, worldServers)
 	lack("hosts", err)
-	if err != nil {
+	if err == nil {
+		lack("loopback", errors.New("the replicas are on hosts of their own"))
+	} else {
 		w.hosts, w.addrs = nil, portlease.ForTest(t, worldServers)
 	}
 	if len(w.builds) < 2 {
@@ -397,6 +399,10 @@ func (w *world) awaitFor(limit time.Duration, what string, ok func() bool) {
 	}
 }
 
+// gaveUp is what a replica ends with that reaches no lighthouse at its start, for as long as a
+// step may take: what started it is to start it again.
+const gaveUp = "lighthouse unreachable: tried"
+
 // check fails the leg if a process has ended that nothing told to, or a replica that is well
 // does not come back.
 func (w *world) check() {
@@ -407,9 +413,16 @@ func (w *world) check() {
 		w.t.Fatalf("for %v no step of %s; the lighthouse says: %s; last reports:\n%s", settling, late, w.told(), w.tail())
 	}
 	for i, r := range w.replicas {
-		if !runs(r.proc) && !r.busy {
-			w.t.Fatalf("replica %d/%d ended: %v", i, w.started[i], r.proc.Wait(w.t.Context()))
+		if runs(r.proc) || r.busy {
+			continue
 		}
+		err := r.proc.Wait(w.t.Context())
+		if r.since == 0 || err == nil || !strings.Contains(err.Error(), gaveUp) {
+			w.t.Fatalf("replica %d/%d ended: %v", i, w.started[i], err)
+		}
+		w.say("replica %d/%d is started again: it reached no server", i, w.started[i])
+		w.stats.gaveUp++
+		w.startReplica(i, nil)
 	}
 	for i, s := range w.servers {
 		if !runs(s.proc) && !s.busy {

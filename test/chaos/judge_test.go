@@ -13,14 +13,14 @@ import (
 // makes the closing checks.
 func (w *world) judge() {
 	w.t.Helper()
-	w.awaitFor(settling+long, "all mishaps are over, and every replica has committed a step since", func() bool {
-		return len(w.undoing) == 0 && w.unsettled() == ""
+	w.awaitFor(settling+long, "all mishaps are over, every replica has committed a step since, and there were some steps to judge", func() bool {
+		return len(w.undoing) == 0 && w.unsettled() == "" && w.before+w.step() >= worldSteps
 	})
 	w.checkHistory()
 	w.shutDown()
 	for _, s := range w.servers {
 		w.end(s.proc, syscall.SIGTERM)
-		if err := s.proc.Wait(w.t.Context()); err != nil {
+		if err := s.proc.Wait(w.t.Context()); err != nil && !diedOf(err, syscall.SIGTERM) {
 			w.t.Errorf("server, after SIGTERM: %v", err)
 		}
 	}

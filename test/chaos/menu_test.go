@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/failpoint"
+	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -28,15 +29,19 @@ const (
 	long     = 2500 * time.Millisecond
 )
 
-// mishaps is the menu.
-var mishaps = []mishap{
+// menu is the kinds of fault, by what they hit. A world draws from each part by itself, so that one
+// that has to wait, because too much is disturbed, keeps none of the other parts waiting.
+var menu = [...][]mishap{onReplicas, onServers, onRoads, onClocks}
+
+// onReplicas are those after which replicas must commit again. See mayDisturb.
+var onReplicas = []mishap{
 	{"a replica is killed", 10, "", func(w *world) bool { return w.killReplica(shortest) }},
 	{"a replica is killed, and away for a while", 6, "", func(w *world) bool { return w.killReplica(long) }},
 	{"a replica is told to end", 4, "", func(w *world) bool { return w.endReplica(false) }},
 	{"a replica is stopped", 6, "", (*world).stopReplica},
 	{"two replicas are killed", 3, "", (*world).killTwo},
-	{"all replicas but one are killed", 1, "", func(w *world) bool { return w.storm(1 + w.rng.IntN(worldReplicas)) }},
-	{"all replicas are killed", 1, "", func(w *world) bool { return w.storm(0) }},
+	{"all replicas but one are killed", 2, "", func(w *world) bool { return w.storm(1 + w.rng.IntN(worldReplicas)) }},
+	{"all replicas are killed", 2, "", func(w *world) bool { return w.storm(0) }},
 	{"a replica dies at a point", 6, "", (*world).dieAtPoint},
 	{"a trainer hangs in its step", 2, "", func(w *world) bool { return w.bad(hangsInPass) }},
 	{"a trainer hangs between two steps", 2, "", func(w *world) bool { return w.bad(hangsBetween) }},
@@ -44,23 +49,31 @@ var mishaps = []mishap{
 	{"a replica calls no collective", 2, "", func(w *world) bool { return w.bad(missing) }},
 	{"a replica has another model", 2, "", func(w *world) bool { return w.bad(otherShape) }},
 	{"a replica cannot heal", 2, "", func(w *world) bool { return w.bad(failsToHeal) }},
-	{"a bit of a state flips", 3, "", (*world).flipBit},
+	{"a bit of a state flips", 4, "", (*world).flipBit},
 	{"a replica is out of memory", 3, "memory", (*world).outOfMemory},
 	{"a replica gets little of a processor", 4, "processor", (*world).starveReplica},
 	{"a replica is of the other build from now on", 6, "earlier", func(w *world) bool { return w.endReplica(true) }},
 
+	{"a host is cut off", 3, "hosts", (*world).cutHost},
+	{"two hosts do not reach each other", 2, "hosts", func(w *world) bool { return w.cutPair(true) }},
+	{"a host does not reach another one", 2, "hosts", func(w *world) bool { return w.cutPair(false) }},
+
+	{"connections end between two replicas", 5, "loopback", (*world).cutConnections},
+}
+
+// onServers are those of the lighthouse. One server has them at a time, so that most are there.
+var onServers = []mishap{
 	{"a server is killed", 5, "", func(w *world) bool { return w.endServer(w.rng.IntN(worldServers), syscall.SIGKILL, false) }},
 	{"the leading server is killed", 4, "", func(w *world) bool { return w.endServer(int(w.leading.Load()), syscall.SIGKILL, false) }},
 	{"a server is told to end", 3, "", func(w *world) bool { return w.endServer(w.rng.IntN(worldServers), syscall.SIGTERM, false) }},
 	{"a server is stopped", 5, "", (*world).stopServer},
-	{"all servers are killed", 1, "", (*world).killServers},
+	{"all servers are killed", 2, "", (*world).killServers},
 	{"a server gets little of a processor", 3, "processor", (*world).starveServer},
 	{"a server's disk is full", 4, "disks", (*world).fillDisk},
 	{"a server is of the other build from now on", 5, "earlier", func(w *world) bool { return w.endServer(w.rng.IntN(worldServers), syscall.SIGTERM, true) }},
+}
 
-	{"a host is cut off", 3, "hosts", (*world).cutHost},
-	{"two hosts do not reach each other", 2, "hosts", func(w *world) bool { return w.cutPair(true) }},
-	{"a host does not reach another one", 2, "hosts", func(w *world) bool { return w.cutPair(false) }},
+var onRoads = []mishap{
 	{"packets are late", 5, "hosts", func(w *world) bool {
 		return w.road(func(r *road) { r.delay.Store(int64(w.between(time.Millisecond, 30*time.Millisecond))) }, func(r *road) { r.delay.Store(0) })
 	}},
@@ -70,9 +83,9 @@ var mishaps = []mishap{
 	{"a bit flips on the wire", 5, "hosts", func(w *world) bool {
 		return w.road(func(r *road) { r.spoil.Store(1 + w.rng.Int64N(2)) }, func(r *road) { r.spoil.Store(0) })
 	}},
+}
 
-	{"connections end between two replicas", 5, "loopback", (*world).cutConnections},
-
+var onClocks = []mishap{
 	{"a clock jumps", 6, "clocks", func(w *world) bool { return w.jump(false) }},
 	{"all clocks jump", 1, "clocks", func(w *world) bool { return w.jump(true) }},
 }
@@ -87,6 +100,16 @@ func (w *world) free() int {
 		return -1
 	}
 	return i
+}
+
+// freeServer draws a server, or none while one of them is disturbed.
+func (w *world) freeServer() *server {
+	for _, s := range w.servers {
+		if s.busy {
+			return nil
+		}
+	}
+	return w.servers[w.rng.IntN(worldServers)]
 }
 
 // takes puts replica i into a mishap's hands.
@@ -292,8 +315,8 @@ func (w *world) starveReplica() bool {
 }
 
 func (w *world) starveServer() bool {
-	s := w.servers[w.rng.IntN(worldServers)]
-	if s.busy {
+	s := w.freeServer()
+	if s == nil {
 		return false
 	}
 	s.busy = true
@@ -318,10 +341,15 @@ func (w *world) starve(g *starving, pid int, then func()) {
 
 // endServer ends a server, and starts it again, of the other build if so wanted.
 func (w *world) endServer(i int, how syscall.Signal, other bool) bool {
-	s := w.servers[i]
-	if s.busy {
+	if w.freeServer() == nil {
 		return false
 	}
+	w.awayServer(i, how, other)
+	return true
+}
+
+func (w *world) awayServer(i int, how syscall.Signal, other bool) {
+	s := w.servers[i]
 	s.busy = true
 	_ = s.proc.Signal(how) // that it ends is waited for
 	at := time.Now().Add(w.between(0, long))
@@ -335,24 +363,21 @@ func (w *world) endServer(i int, how syscall.Signal, other bool) bool {
 		w.startServer(i)
 		s.busy = false
 	}})
-	return true
 }
 
 func (w *world) killServers() bool {
-	for _, s := range w.servers {
-		if s.busy {
-			return false
-		}
+	if w.freeServer() == nil {
+		return false
 	}
 	for i := range w.servers {
-		w.endServer(i, syscall.SIGKILL, false)
+		w.awayServer(i, syscall.SIGKILL, false)
 	}
 	return true
 }
 
 func (w *world) stopServer() bool {
-	s := w.servers[w.rng.IntN(worldServers)]
-	if s.busy {
+	s := w.freeServer()
+	if s == nil {
 		return false
 	}
 	s.busy = true
@@ -367,8 +392,8 @@ func (w *world) stopServer() bool {
 // fillDisk fills what a server keeps its data on, and has it end and start again meanwhile, now
 // and then: its log has room for a while, what it writes at a start has none.
 func (w *world) fillDisk() bool {
-	s := w.servers[w.rng.IntN(worldServers)]
-	if s.busy {
+	s := w.freeServer()
+	if s == nil {
 		return false
 	}
 	s.busy = true
@@ -476,16 +501,21 @@ func (w *world) road(bad, good func(*road)) bool {
 	return true
 }
 
-// jump makes the clock of a process wrong for a while, or all clocks, each in its own way.
+// jump makes the clock of a process wrong for a while, or all clocks, each in its own way: by no
+// more than certificates and proofs bear, where there are some. A process whose clock is wrong
+// by more than guard.ProofAge is refused, and ends with that, as it should.
 func (w *world) jump(all bool) bool {
+	by := []time.Duration{time.Hour, 365 * 24 * time.Hour}
+	if w.guarded {
+		by = []time.Duration{time.Minute, guard.ProofAge/2 - 10*time.Second} // two clocks may be wrong
+	}
 	one := w.rng.IntN(worldServers + worldReplicas)
-	const hour, year = time.Hour, 365 * 24 * time.Hour
 	for i := range worldServers + worldReplicas {
 		if !all && i != one {
 			continue
 		}
 		wall := w.wallOf(i)
-		wall.Jump(w.t, []time.Duration{hour, -hour, year, -year}[w.rng.IntN(4)])
+		wall.Jump(w.t, by[w.rng.IntN(2)]*time.Duration(1-2*w.rng.IntN(2)))
 		w.later(w.between(shortest, long), func() { wall.Jump(w.t, 0) })
 	}
 	return true

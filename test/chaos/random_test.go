@@ -26,7 +26,7 @@ var (
 const pace, slowestPace = 10 * time.Millisecond, 50 * time.Millisecond
 
 // TestRandom injects faults of all kinds at random moments, the next ones long before the last
-// ones are overcome. See mishaps. Each world is made from a seed of its own, and ends with the
+// ones are overcome. See menu. Each world is made from a seed of its own, and ends with the
 // closing checks.
 func TestRandom(t *testing.T) {
 	if testing.Short() {
@@ -84,38 +84,17 @@ func (l *legRecord) run(t *testing.T, builds []programs, count int) {
 		l.Seconds = time.Since(began).Seconds()
 		l.figures(w)
 	}()
-	for l.Faults < count {
+	for d := newDeck(w); l.Faults < count; {
 		time.Sleep(w.between(pace, slowestPace))
 		w.check()
 		w.undoDue()
-		m := w.pick()
-		if !m.befall(w) {
-			continue
+		for _, m := range d.deal(w) {
+			l.Faults++
+			l.ByKind[m.name]++
+			w.say("%s", m.name)
 		}
-		l.Faults++
-		l.ByKind[m.name]++
-		w.say("%s", m.name)
 	}
 	w.judge()
-}
-
-// pick draws from the menu what this machine can do.
-func (w *world) pick() mishap {
-	total := 0
-	for _, m := range mishaps {
-		total += m.weight
-	}
-	for {
-		n := w.rng.IntN(total)
-		for _, m := range mishaps {
-			if n -= m.weight; n < 0 {
-				if _, lacks := w.missing[m.needs]; lacks {
-					break
-				}
-				return m
-			}
-		}
-	}
 }
 
 // legStats is what is measured while a world lasts.
@@ -246,8 +225,10 @@ func (r *record) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, commit %s: %d faults in %v, %d worlds, %d with something wrong; %d steps, %d starts of processes; longest gap between two commits %d ms\n",
 		r.Seed, r.Commit, r.Faults, r.Ended.Sub(r.Began).Round(time.Second), len(r.Worlds), r.Wrong, r.Steps, r.Starts, r.GapMs)
-	for _, m := range mishaps {
-		fmt.Fprintf(&b, "%7d  %s\n", r.ByKind[m.name], m.name)
+	for _, part := range menu {
+		for _, m := range part {
+			fmt.Fprintf(&b, "%7d  %s\n", r.ByKind[m.name], m.name)
+		}
 	}
 	for _, l := range r.Worlds {
 		fmt.Fprintf(&b, "world %d: %d faults in %.0f s; TLS %v, %d babies; %d steps of %d runs, %d discards, %d quorums, %d starts; gap %d ms; well to commit p50 %d, p99 %d, max %d ms; %s\n",

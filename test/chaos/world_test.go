@@ -33,6 +33,7 @@ const (
 	worldReplicas = 5
 	worldMin      = 3
 	mayDisturb    = worldReplicas - worldMin
+	worldSteps    = 50 // are committed at least before a world ends
 )
 
 // hostOf is where each replica is; server i is on host i.
@@ -64,6 +65,7 @@ type world struct {
 	began   time.Time
 	leading atomic.Int64 // the server that said so last
 	stats   legStats
+	before  int64     // steps that runs before this one committed
 	run     int       // how often all replicas have died: what was committed in each run is judged by itself
 	wellAt  time.Time // when all were last
 	log     *os.File
@@ -321,6 +323,7 @@ func (w *world) launch(name string, i, start int, args []byte, env []string, out
 
 // nextRun begins one: none of the replicas of the last one is left.
 func (w *world) nextRun() {
+	w.before += w.step()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.run++

@@ -20,13 +20,13 @@
 // TestRandom makes worlds, one after the other: three servers and five replicas on three hosts,
 // each a network namespace whose packets the test carries, half of the worlds with
 // certificates, a token and a gossip key, a quarter of the replicas with their backends in
-// children. Faults of replicas, servers, packets and
-// clocks come side by side, long before the last ones are over, in the shares of the menu in
-// menu_test.go, as deck_test.go deals them. At most two of the replicas are in a fault's hands,
-// or have not committed since, so that one that has the newest state is always well; where all
-// die, the run begins anew. Of the servers one is, or all are. Where there are certificates
-// and tokens a clock is off by minutes, as far as both bear it; elsewhere by up to a year.
-// A world draws all from its seed; what a fault then meets depends on the machine.
+// children. Faults of replicas, servers, packets and clocks come side by side, long before the
+// last ones are over, in the shares of the menu in menu_test.go, as deck_test.go deals them. At
+// most two of the replicas are in a fault's hands, or have not committed since, so that one that
+// has the newest state is always well; where all die, the run begins anew. Of the servers one
+// is, or all are. Where there are certificates and tokens a clock is off by minutes, as far as
+// both bear it; elsewhere by up to a year. A world draws all from its seed; what a fault then
+// meets depends on the machine.
 //
 // One check closes each world (judge_test.go): each replica commits a step after the last
 // fault; whatever was committed at one step has the same bytes, is the sum of its contributors,

@@ -183,10 +183,13 @@ func (w *world) stopReplica() bool {
 }
 
 func (w *world) killTwo() bool {
-	if w.disturbed() > 0 {
+	if w.alone != "" || w.disturbed() > 0 {
 		return false
 	}
-	return w.killReplica(short) && w.killReplica(short)
+	for w.disturbed() < mayDisturb {
+		w.killReplica(short) // not the one that is killed already
+	}
+	return true
 }
 
 // storm kills all replicas but one, none for 0, and starts them all at one moment. If none is

@@ -22,8 +22,8 @@ import (
 var earliest string
 
 var (
-	withClocks  = flag.Bool("chaos.clocks", false, "build the programs of TestSoak so that their wall clocks can be made to jump")
-	withEarlier = flag.Bool("chaos.earlier", false, "let TestSoak upgrade from the commit in testdata/earliest, and go back to it, in mid-run")
+	withClocks  = flag.Bool("chaos.clocks", false, "build the programs of TestRandom so that their wall clocks can be made to jump")
+	withEarlier = flag.Bool("chaos.earlier", false, "let TestRandom upgrade from the commit in testdata/earliest, and go back to it, in mid-run")
 )
 
 // programs are what the processes of a soak are made of.

@@ -16,7 +16,7 @@ import (
 	"github.com/skerry-ft/skerry/pg/tcp"
 )
 
-// This file and counter_test.go are compiled into an older tree, too: see earlier_test.go. What
+// This file and counter_test.go are compiled into an older tree, too: see programs_test.go. What
 // they use must have been there.
 
 // workerArgs is what the test tells its workers.

@@ -159,6 +159,7 @@ var mayImport = map[string][]string{
 
 	"internal/sim/checker":  {"quorum"}, // not the simulator, which it judges
 	"internal/sim/raft":     {},
+	"internal/sim/timeline": {},
 	"internal/paralleltest": {},
 
 	"cmd/internal":               {"internal/guard", "internal/printable"},

@@ -88,6 +88,7 @@ type Event struct {
 	Text      string
 	Cause     Cause   // of lost, left, evicted, stuck and fell
 	Change    *Change // of formed, and of resumed what it came to; nil of others
+	Step      int64   // of finished: the highest that was committed
 }
 
 // String is "kind replica (quorum id): text".

@@ -77,8 +77,7 @@ var mayImport = map[string][]string{
 	"lighthouse/internal/page":       {},
 	"lighthouse/internal/serverbeat": {"internal/wire/..."},
 	"lighthouse/internal/steprate":   {},
-	"lighthouse/internal/openapi":    {},
-	"lighthouse/internal/web":        {"quorum", "lighthouse/api", "lighthouse/internal/access", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/openapi", "lighthouse/internal/page", "internal/wire/...", "internal/guard", "internal/perhost"},
+	"lighthouse/internal/web":        {"quorum", "lighthouse/api", "lighthouse/internal/access", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/page", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"lighthouse/internal/facts":      {"quorum", "quorum/story", "lighthouse/api", "lighthouse/internal/steprate", "internal/wire/..."},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},

@@ -174,7 +174,9 @@ var mayImport = map[string][]string{
 	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "manager/oteltrace", "internal/printable", "internal/flagerror"},
 	"examples/digits/gpu":     {"nccl", "pg/...", "tensor"},
 	"examples/guide":          {"dist", "pg/...", "tensor", "train/..."},
-	"examples":                {"pg/...", "dist/quant", "tensor", "checkpoint/...", "manager", "train/..."},
+	"scripts/images":          {}, // a module of its own
+
+	"examples": {"pg/...", "dist/quant", "tensor", "checkpoint/...", "manager", "train/..."},
 	"test": {
 		"quorum", "store/...", "pg/...", "dist/...", "tensor", "nccl/...", "checkpoint/...", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "internal/procs", "examples/...",

@@ -45,10 +45,10 @@ func newDeck(w *world) *deck {
 }
 
 // deal brings the next one of each part about, if it is that part's turn and it can be, and
-// returns those.
-func (d *deck) deal(w *world) (came []mishap) {
+// returns those: atMost of them.
+func (d *deck) deal(w *world, atMost int) (came []mishap) {
 	for _, p := range d.parts {
-		if p.dealt*d.total > (d.dealt+ahead)*len(p.all) {
+		if len(came) == atMost || p.dealt*d.total > (d.dealt+ahead)*len(p.all) {
 			continue
 		}
 		m := p.next(w)

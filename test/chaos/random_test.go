@@ -88,7 +88,7 @@ func (l *legRecord) run(t *testing.T, builds []programs, count int) {
 		time.Sleep(w.between(pace, slowestPace))
 		w.check()
 		w.undoDue()
-		for _, m := range d.deal(w) {
+		for _, m := range d.deal(w, count-l.Faults) {
 			l.Faults++
 			l.ByKind[m.name]++
 			w.say("%s", m.name)

@@ -30,6 +30,8 @@ func (s *Server) apiRoutes() []apiRoute {
 			Query: []openapi.Param{paramJob}, Streams: map[string]any{typeSSE: api.Document{}}}, s.leaderOnly(s.serveStream)},
 		{openapi.Route{Method: "POST", Path: "/api/v1/jobs/{job}/rules", Summary: "Change some rules of a job",
 			Body: api.RulesChange{}}, s.leaderOnly(s.serveConfigure)},
+		{openapi.Route{Method: "POST", Path: "/api/v1/jobs/{job}/scale", Summary: "Say how many replicas are wanted of a job, for its launchers",
+			Body: api.Scale{}}, s.leaderOnly(s.serveScale)},
 		{openapi.Route{Method: "POST", Path: "/api/v1/leader/transfer", Summary: "Give the leadership to another server",
 			Body: api.Transfer{}}, s.leaderOnly(s.serveTransfer)},
 		{openapi.Route{Method: "GET", Path: "/api/v1/openapi.json", Summary: "This document"}, serveOpenAPI},

@@ -2,6 +2,7 @@ package lighthouse
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/grpc"
 
@@ -20,8 +21,11 @@ func (s *Server) Told(job string) []story.Told { return s.cluster.Ledger().Told(
 // Overview is a job as GET /api/v1/status has it.
 func (s *Server) Overview(ctx context.Context, job string) (api.Job, error) {
 	o, err := behind{s}.Overview(ctx, job)
-	if err != nil {
+	switch {
+	case err != nil:
 		return api.Job{}, err
+	case len(o.Jobs) != 1:
+		return api.Job{}, fmt.Errorf("%d jobs are called %s", len(o.Jobs), job)
 	}
 	return o.Jobs[0], nil
 }

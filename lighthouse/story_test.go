@@ -19,7 +19,7 @@ import (
 func TestAFinishedRunSurvivesItsLeader(t *testing.T) {
 	t.Parallel()
 	old, others := leader(t, inProcess(t, 3))
-	members, _ := form(t, old.Addr, "a", "b")
+	members, q := form(t, old.Addr, "a", "b")
 	var before []api.Event
 	get := func(url string, into any) {
 		t.Helper()
@@ -28,6 +28,20 @@ func TestAFinishedRunSurvivesItsLeader(t *testing.T) {
 			t.Fatalf("%s: %v in %.300s", url, err, body)
 		}
 	}
+	for _, r := range members {
+		r.mu.Lock()
+		r.beat.Position = quorum.Position{QuorumID: q.ID, Step: 7}
+		r.mu.Unlock()
+	}
+	step := func(l *lighthousetest.Server) int64 {
+		t.Helper()
+		j, err := l.Lighthouse.Overview(t.Context(), "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j.MaxStep
+	}
+	testkit.Eventually(t, "step 7 is heard of", func() bool { return step(old) == 7 })
 	for _, r := range members {
 		r.leave()
 	}
@@ -59,6 +73,9 @@ func TestAFinishedRunSurvivesItsLeader(t *testing.T) {
 	get(next.URL("/api/v1/status"), &st)
 	if len(st.Jobs) != 1 || st.Jobs[0].State != "finished" || len(st.Jobs[0].Replicas) != 2 {
 		t.Fatalf("the job is %+v, want finished", st.Jobs)
+	}
+	if got := step(next); got != 7 {
+		t.Errorf("it finished at step %d, want 7", got)
 	}
 	for _, r := range st.Jobs[0].Replicas {
 		if r.State != "left" {

@@ -243,10 +243,8 @@ func (m *Machine) announceChange(now time.Time) {
 	}
 	reason := m.change
 	// Filled in below only if one of those that wait could be let in: else the asks end without it.
-	if reason == "" {
-		if joiner := m.joiner(now); joiner != nil {
-			reason = string(joiner.id) + " joined"
-		}
+	if joiner := m.joiner(now); reason == "" && joiner != nil {
+		reason = string(joiner.id) + " joined"
 	}
 	if reason == "" {
 		return

@@ -98,7 +98,7 @@ func (m *Machine) beginChange(c *Change, signed time.Time) {
 func (m *Machine) tellFinished(now time.Time) {
 	if state, _ := m.jobState(now); state == JobFinished && !m.ended {
 		m.ended = true
-		m.event(EventFinished, "", fmt.Sprintf("at step %d", m.highest.Step))
+		m.tell(Event{Kind: EventFinished, Step: m.highest.Step, Text: fmt.Sprintf("at step %d", m.highest.Step)})
 	}
 }
 

@@ -36,6 +36,7 @@ func (m *Machine) judgeAll(now time.Time) {
 	for _, r := range m.order {
 		m.judge(now, r)
 	}
+	m.tellFinished(now) // once: it looks at all of them
 	// One that fell by a single replica above is not judged as a whole (fall, waiting).
 	m.judgeOutside(now)
 	m.callCopiers(now)

@@ -79,8 +79,7 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event %d", uint8(k))
 }
 
-// Event is something that somebody would draw on a timeline. Logs, history
-// pages and golden files show the same ones.
+// Event is what a timeline shows. Logs, history pages and golden files have the same ones.
 type Event struct {
 	Kind      EventKind
 	ReplicaID ReplicaID // whom it is about; empty: the quorum
@@ -88,6 +87,7 @@ type Event struct {
 	Text      string
 	Cause     Cause   // of lost, left, evicted, stuck and fell
 	Change    *Change // of formed, and of resumed what it came to; nil of others
+	Step      int64   // of finished: the highest that was committed
 }
 
 // String is "kind replica (quorum id): text".

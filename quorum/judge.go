@@ -173,7 +173,6 @@ func (m *Machine) lose(now time.Time, r *replica, why Cause) {
 	for _, newcomer := range m.otherIncarnations(r.id) {
 		m.releaseFrom(now, newcomer)
 	}
-	m.tellFinished(now)
 }
 
 // memberLost tells the other members that one of them is gone, and ends the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/goodput"
 )
 
 func newBenchCommand() *cobra.Command {
@@ -27,6 +28,7 @@ func newBenchCommand() *cobra.Command {
 			return bench.Run(cmd.Context(), names, o, bench.NewPrinter(cmd.OutOrStdout(), out.JSON()))
 		},
 	}
+	cmd.AddCommand(goodput.Command())
 	f := cmd.Flags()
 	out.Add(cmd)
 	f.BoolVar(&o.Peers, "peers", false, "measure installed peers in the same run (Gloo, Open MPI)")

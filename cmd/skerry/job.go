@@ -96,7 +96,7 @@ func newJobConfigCommand() *cobra.Command {
 				return err
 			})
 			if err != nil {
-				return flagged(err)
+				return cli.Flagged(err, cmd.Flags(), nil)
 			}
 			answer := struct {
 				Job   string      `json:"job"`
@@ -112,21 +112,6 @@ func newJobConfigCommand() *cobra.Command {
 	l.Add(cmd)
 	out.Add(cmd)
 	return cmd
-}
-
-// ruleFlags are the flags of the rules that a lighthouse may refuse.
-var ruleFlags = map[string]string{
-	"MinReplicas": "--min-replicas", "MaxReplicas": "--max-replicas", "JoinTimeout": "--join-timeout",
-	"HeartbeatTimeout": "--heartbeat-timeout", "SuspectAfter": "--suspect-after", "Grace": "--grace",
-	"StuckAfter": "--stuck-after", "EvictStuck": "--evict-stuck", "ProbationAfter": "--probation-after",
-}
-
-// flagged names flags in a lighthouse's refusal of rules.
-func flagged(err error) error {
-	if told := cli.Flagged(err, ruleFlags); told.Error() != err.Error() {
-		return told
-	}
-	return err
 }
 
 func rulesNow(ctx context.Context, c skerrypb.LighthouseClient, job string) (*skerrypb.JobRules, error) {

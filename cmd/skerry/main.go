@@ -16,6 +16,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/lighthousecmd"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/goodput"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/faults"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/demo"
@@ -50,6 +51,7 @@ func registerBackends() error {
 // registerWorkers names what this binary can be re-executed as.
 func registerWorkers() {
 	demo.RegisterWorkers()
+	goodput.RegisterWorkers()
 	spawn.Register(bench.WorkerAllReduce, bench.AllReduceWorker)
 	spawn.Register(bench.WorkerLighthouse, bench.LighthouseWorker)
 	spawn.Register(bench.WorkerHeal, bench.HealWorker)

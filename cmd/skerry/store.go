@@ -52,7 +52,7 @@ certificates. PyTorch's clients speak none: for them leave certificates out, or 
 			cfg.Log = logline.JSON(cmd.ErrOrStderr()).Level(zerolog.InfoLevel)
 			s, err := store.NewServer(cfg)
 			if err != nil {
-				return cli.Flagged(err, map[string]string{"Listen": "--listen"})
+				return cli.Usage(cli.Flagged(err, cmd.Flags(), nil))
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), s.Addr())
 			return s.Run(cmd.Context())

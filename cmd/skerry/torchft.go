@@ -60,7 +60,7 @@ replica while a rank is connected, and not for ranks that have died.`,
 			cfg.Log = logline.JSON(cmd.ErrOrStderr())
 			s, err := torchft.New(cfg)
 			if err != nil {
-				return flaggedTorchft(err)
+				return cli.Flagged(err, cmd.Flags(), map[string]string{"StoreAddress": "--store"})
 			}
 			ctx, stop := ends.watch(ctx, cmd.InOrStdin(), cfg.Log)
 			defer stop()
@@ -91,18 +91,6 @@ func needLighthouse(cmd *cobra.Command, names ...string) error {
 		names = append(names, "lighthouse")
 	}
 	return cli.Need(cmd, names...)
-}
-
-// flaggedTorchft names flags in an error about a configuration.
-func flaggedTorchft(err error) error {
-	told := cli.Flagged(err, map[string]string{
-		"ReplicaID": "--replica-id", "Job": "--job", "Lighthouse": "--lighthouse", "StoreAddress": "--store", "Listen": "--listen",
-		"GroupWorldSize": "--group-world-size", "Advertise": "--advertise", "BeatInterval": "--beat-interval",
-	})
-	if err == nil || told.Error() == err.Error() {
-		return err
-	}
-	return told
 }
 
 // newTorchftShimCommand prints the shim.

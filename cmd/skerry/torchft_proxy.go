@@ -50,7 +50,7 @@ loopback. It keeps no state, votes on nothing, and takes the socket that systemd
 			}
 			cfg.Log = logline.JSON(cmd.ErrOrStderr())
 			if err := cfg.Validate(); err != nil {
-				return flaggedTorchft(err)
+				return cli.Flagged(err, cmd.Flags(), nil)
 			}
 			if cfg.Listener, err = proxyListener(listen, guarded.Open); err != nil {
 				return err

@@ -151,7 +151,7 @@ func (w *world) strikeMember(m *member, f Fault) {
 			w.cutLink(m, o, f.Lasts*longer, f.B%2 == 0)
 		}
 	case FaultJump:
-		w.queue.hurry(m, w.now, f.Lasts)
+		w.queue.Hurry(func(e event) bool { return e.timer == m }, w.now, int64(f.Lasts))
 	}
 	m.disturbed = max(m.disturbed, until)
 }

@@ -22,6 +22,7 @@ type hub struct {
 	lines       [2][]int64 // to the server, and from it, by group rank: nothing arrives before what was sent earlier
 	forced      uint64     // the newest attempt that was decided without all votes
 	polled      [2]uint64  // the newest attempts voted on, which the polls know
+	pings       bool       // asks whether the lighthouse is there, after an ask that went unanswered
 }
 
 // call is a vote that waits.
@@ -48,6 +49,9 @@ func newHub(ranks int) hub {
 }
 
 func (h *hub) isAway() bool { return slices.Contains(h.away, true) }
+
+// mutedTimeouts is after how many heartbeat timeouts the lighthouse is asked whether it is there.
+const mutedTimeouts = 10
 
 // Times of a call between a replica's ranks.
 const (
@@ -256,6 +260,25 @@ func (m *member) unanswered(number uint64) {
 		m.hub.pending[g] = nil
 		m.replies(g, p, reply{})
 	}
+	m.ping()
+}
+
+// ping finds out, after an ask that went unanswered, when the lighthouse answers again, though it
+// says nothing by itself. (A replica that had healed was told nothing more, and took part no more.)
+func (m *member) ping() {
+	if m.hub.pings {
+		return
+	}
+	m.hub.pings = true
+	m.after(mutedTimeouts*m.w.o.config().HeartbeatTimeout, func() {
+		m.hub.pings = false
+		x := m.x
+		if !m.connected() || x.r.over {
+			m.ping()
+			return
+		}
+		x.receive(func(time.Time) { x.push((*member).heard) })
+	})
 }
 
 func (m *member) withdraw() {

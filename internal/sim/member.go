@@ -82,7 +82,7 @@ func (m *member) when(do func()) {
 
 // after is a timer of the member's own clock.
 func (m *member) after(d time.Duration, do func()) {
-	m.w.queue.push(m.w.now+int64(d), event{do: func() { m.when(do) }, timer: m})
+	m.w.queue.Push(m.w.now+int64(d), event{do: func() { m.when(do) }, timer: m})
 }
 
 // connect opens a session through a server, or tries again.

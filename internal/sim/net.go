@@ -2,6 +2,17 @@ package sim
 
 import "time"
 
+// event is something that happens at a time: a step message to its receiver,
+// or do. Equal times keep their order.
+type event struct {
+	do    func()
+	msg   *stepMessage // do is nil: to takes it
+	to    *member
+	link  *wire
+	gen   int
+	timer *member // whose clock ends it early when it jumps; nil: nobody's
+}
+
 // wire is one direction of a link between two members. What is sent arrives in
 // order, or never.
 type wire struct {
@@ -23,14 +34,14 @@ func (m *member) wire(to *member) *wire {
 // send carries a message from one member to another.
 func (w *world) send(from, to *member, deliver func()) {
 	if l := w.schedule(from, to); l != nil {
-		w.queue.push(l.last, event{do: deliver, to: to, link: l, gen: l.gen})
+		w.queue.Push(l.last, event{do: deliver, to: to, link: l, gen: l.gen})
 	}
 }
 
 // sendStep is send for what most messages are.
 func (w *world) sendStep(from *member, to *rank, s *stepMessage) {
 	if l := w.schedule(from, to.m); l != nil {
-		w.queue.push(l.last, event{msg: s, to: to.m, link: l, gen: l.gen})
+		w.queue.Push(l.last, event{msg: s, to: to.m, link: l, gen: l.gen})
 	}
 }
 
@@ -53,7 +64,7 @@ func (w *world) arrive(e *event) {
 	switch {
 	case e.link.gen != e.gen || !e.to.up:
 	case w.now < e.to.asleep:
-		w.queue.push(e.to.asleep, *e)
+		w.queue.Push(e.to.asleep, *e)
 	case e.msg != nil:
 		e.to.ranks[e.msg.from.g].receive(e.msg)
 	default:

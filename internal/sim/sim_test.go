@@ -66,6 +66,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{501230, "two kept apart meet again, for a member wants no newcomers"},
 		{510953, "what was said of a replica before it was lost, and came back"},
 		{412821, "a torn replica, of which one rank holds the highest position"},
+		{2009454, "one that has healed asks in vain, and hears nothing of the lighthouse any more"},
 	} {
 		if r := Run(c.seed, Settings{}); r.Err != nil {
 			t.Errorf("seed %d (%s): %v", c.seed, c.what, r.Err)

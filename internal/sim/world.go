@@ -8,6 +8,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/sim/checker"
 	"github.com/skerry-ft/skerry/internal/sim/raft"
+	"github.com/skerry-ft/skerry/internal/sim/timeline"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -17,7 +18,7 @@ type world struct {
 	rng    *rand.Rand
 	pcg    *rand.PCG
 	now    int64
-	queue  queue
+	queue  timeline.Queue[event]
 	mutant Mutant
 
 	servers    []*server
@@ -44,22 +45,26 @@ type world struct {
 }
 
 // at makes do happen at a time.
-func (w *world) at(t int64, do func()) { w.queue.push(max(t, w.now), event{do: do}) }
+func (w *world) at(t int64, do func()) { w.queue.Push(max(t, w.now), event{do: do}) }
 
 // after makes do happen after d.
 func (w *world) after(d time.Duration, do func()) { w.at(w.now+int64(d), do) }
 
 // run lets events happen until the time end, a failure, or done.
 func (w *world) run(end int64, done func() bool) bool {
-	for n := 0; len(w.queue.heap) > 0 && w.err == nil; n++ {
+	for n := 0; w.err == nil; n++ {
+		next, more := w.queue.Next()
+		if !more {
+			return false
+		}
 		if n%32 == 0 && done() {
 			return true
 		}
-		if w.queue.heap[0].at > end {
+		if next > end {
 			w.now = end
 			return false
 		}
-		at, e := w.queue.pop()
+		at, e := w.queue.Pop()
 		w.now = at
 		if e.link != nil {
 			w.arrive(&e)
@@ -276,7 +281,7 @@ func (r *rank) picture() string {
 
 // fingerprint is a hash of where everybody is: what the same seed repeats.
 func (w *world) fingerprint() uint64 {
-	h := mix(uint64(w.now), w.queue.order, uint64(len(w.members)), uint64(w.formed))
+	h := mix(uint64(w.now), w.queue.Pushed(), uint64(len(w.members)), uint64(w.formed))
 	for _, m := range w.members {
 		for _, r := range m.ranks {
 			h = mix(h, r.bytes, uint64(r.Position().Step), uint64(r.Position().QuorumID), m.hub.next, r.moves)

@@ -78,8 +78,7 @@ var mayImport = map[string][]string{
 	"lighthouse/internal/scaling":    {"quorum", "lighthouse/api", "internal/wire/..."},
 	"lighthouse/internal/serverbeat": {"internal/wire/..."},
 	"lighthouse/internal/steprate":   {},
-	"lighthouse/internal/openapi":    {},
-	"lighthouse/internal/web":        {"quorum", "lighthouse/api", "lighthouse/internal/access", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/openapi", "lighthouse/internal/page", "internal/wire/...", "internal/guard", "internal/perhost"},
+	"lighthouse/internal/web":        {"quorum", "lighthouse/api", "lighthouse/internal/access", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/page", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"lighthouse/internal/facts":      {"quorum", "quorum/story", "lighthouse/api", "lighthouse/internal/steprate", "internal/wire/..."},
 
 	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
@@ -154,15 +153,17 @@ var mayImport = map[string][]string{
 	"internal/nettest":   {},
 	"internal/logline":   {"internal/printable"},
 	"internal/printable": {},
+	"internal/flagerror": {},
 	"internal/procs":     {},
 	"internal/problems":  {},
 	"internal/boundjson": {},
 
 	"internal/sim/checker":  {"quorum"}, // not the simulator, which it judges
 	"internal/sim/raft":     {},
+	"internal/sim/timeline": {},
 	"internal/paralleltest": {},
 
-	"cmd/internal":               {"internal/guard", "internal/printable"},
+	"cmd/internal":               {"internal/guard", "internal/printable", "internal/flagerror"},
 	"cmd/internal/connect":       {"quorum", "lighthouse/...", "cmd/internal/...", "internal/guard", "internal/wire/..."},
 	"cmd/internal/lighthousecmd": {"lighthouse/...", "cmd/internal/...", "internal/guard", "internal/printable"},
 	"cmd/libskerry":              {"internal/capi", "pg/tcp"},
@@ -171,10 +172,12 @@ var mayImport = map[string][]string{
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "launch", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "internal/procs", "internal/deathsig", "internal/spool", "cmd/internal/...", "examples/...",
 	},
-	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "manager/oteltrace", "internal/printable"},
+	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "manager/oteltrace", "internal/printable", "internal/flagerror"},
 	"examples/digits/gpu":     {"nccl", "pg/...", "tensor"},
 	"examples/guide":          {"dist", "pg/...", "tensor", "train/..."},
-	"examples":                {"pg/...", "dist/quant", "tensor", "checkpoint/...", "manager", "train/..."},
+	"scripts/images":          {}, // a module of its own
+
+	"examples": {"pg/...", "dist/quant", "tensor", "checkpoint/...", "manager", "train/..."},
 	"test": {
 		"quorum", "store/...", "pg/...", "dist/...", "tensor", "nccl/...", "checkpoint/...", "lighthouse/...", "manager/...",
 		"train/...", "internal/wire/...", "internal/sim", "internal/guard/...", "internal/portlease", "internal/procs", "examples/...",

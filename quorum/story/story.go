@@ -106,7 +106,7 @@ func (s *Story) Happened(atMs int64, last Last, e quorum.Event) {
 	if !told {
 		return
 	}
-	t := Told{AtMs: atMs, Kind: kind, Replica: e.ReplicaID, QuorumID: e.QuorumID, Round: last.Round, Ordinal: last.Ordinal, Change: e.Change}
+	t := Told{AtMs: atMs, Kind: kind, Replica: e.ReplicaID, QuorumID: e.QuorumID, Round: last.Round, Ordinal: last.Ordinal, Change: e.Change, Step: e.Step}
 	if e.Cause.Kind != quorum.CauseUnknown {
 		t.Cause = &e.Cause
 	}
@@ -210,6 +210,7 @@ func (s *Story) Saved(seq int64) { s.saved = max(s.saved, seq) }
 type Cost struct {
 	FromMs int64         // the first entry, in Unix milliseconds; 0: there is none
 	ToMs   int64         // when the job finished; 0: it has not
+	Step   int64         // at which step it did
 	Lost   time.Duration // in which no step was made for a change
 }
 
@@ -224,9 +225,9 @@ func (s *Story) Cost() (c Cost) {
 		}
 		switch t.Kind {
 		case Finished:
-			c.ToMs = t.AtMs
+			c.ToMs, c.Step = t.AtMs, t.Step
 		case Formed:
-			c.ToMs = 0
+			c.ToMs, c.Step = 0, 0
 		}
 	}
 	return c

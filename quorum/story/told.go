@@ -22,6 +22,7 @@ type Told struct {
 	Ordinal  int64            `json:",omitempty"` // of the quorum, among the job's; 0: not known
 	Cause    *quorum.Cause    `json:",omitempty"` // of a replica that went, or stands still
 	Change   *quorum.Change   `json:",omitempty"` // of a quorum that was formed, or resumed
+	Step     int64            `json:",omitempty"` // of a job that finished: how far it came
 	Text     string           `json:",omitempty"` // what no field says
 
 	// Of what was asked for: who asked, from which address, and why.
@@ -135,7 +136,7 @@ var (
 
 // validate checks sizes and numbers.
 func (t *Told) validate() error {
-	for _, n := range []int64{t.Seq, t.AtMs, t.QuorumID, t.Round, t.Ordinal} {
+	for _, n := range []int64{t.Seq, t.AtMs, t.QuorumID, t.Round, t.Ordinal, t.Step} {
 		if n < 0 || n > mostNumber {
 			return errNumber
 		}

@@ -196,9 +196,9 @@ func TestImageBuilds(t *testing.T) {
 	if b, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", line[1], err, b)
 	}
-	for _, m := range regexp.MustCompile(`/out/(\w+)`).FindAllStringSubmatch(text, -1) {
-		if _, err := os.Stat(filepath.Join(out, m[1])); err != nil {
-			t.Errorf("what an image copies is not built: %v", err)
+	for _, name := range []string{"skerry", "lighthouse", "trainer"} { // what scripts/images packs
+		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
+			t.Errorf("what an image has is not built: %v", err)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func newAverager(m Manager, fragments [][]Param, s settings, bad error) (*Averag
 	}
 	a.reducer = newReducer(s.reduction, a.fragments)
 	if err := m.Register(StateName, a.State, a.Load); err != nil {
-		return nil, fmt.Errorf("localsgd: %w", err)
+		return nil, fmt.Errorf("localsgd: register an Averager, of which a Manager takes one, with all its fragments: %w", err)
 	}
 	return a, nil
 }

@@ -32,6 +32,8 @@ type Options struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
+	// Sys changes how the system starts the worker, as one with a namespace of its own. Nil changes nothing.
+	Sys func(*syscall.SysProcAttr)
 	// Grace is how long Run lets the others go on after SIGTERM once one has
 	// failed, before it kills them; 0 means DefaultGrace.
 	Grace time.Duration
@@ -157,6 +159,9 @@ func (p *Process) prepare(o Options) (*os.File, error) {
 	}
 	cmd.ExtraFiles = append([]*os.File{theirs}, o.Files...)
 	cmd.SysProcAttr = deathsig.Attr()
+	if o.Sys != nil {
+		o.Sys(cmd.SysProcAttr)
+	}
 	cmd.WaitDelay = drainAfterExit
 	p.cmd = cmd
 	return ours, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/skerry-ft/skerry/internal/flagerror"
 	"github.com/skerry-ft/skerry/internal/printable"
 )
 
@@ -44,10 +45,6 @@ func Usage(err error) error { return WithStatus(StatusUsage, err) }
 
 // Usagef is Usage of an error of a format.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
-
-// near is by how many letters a name may differ from the one that is meant: of a short
-// one by few, for else it is near to all.
-func near(name string) int { return min(max(len(name)/3, 1), 2) }
 
 // StatusOf is the exit status of a command that ended with err.
 func StatusOf(err error) int {
@@ -141,7 +138,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 // unknown says that cmd has no command of a name, and which might be meant.
 func unknown(cmd *cobra.Command, name string) error {
 	text := fmt.Sprintf("unknown command %q for %q", name, cmd.CommandPath())
-	cmd.SuggestionsMinimumDistance = near(name)
+	cmd.SuggestionsMinimumDistance = flagerror.Near(name)
 	if meant := cmd.SuggestionsFor(name); len(meant) > 0 {
 		text += ", did you mean " + strings.Join(meant, " or ") + "?"
 	} else {

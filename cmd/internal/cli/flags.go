@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -8,102 +9,55 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/skerry-ft/skerry/internal/flagerror"
 )
 
-// flagError says what is wrong with a flag in words that need no knowledge of Go: the
-// flag, the value, what is wanted, and which flag might be meant.
+// flagError is what is wrong with a flag, told as a usage error.
 func flagError(cmd *cobra.Command, err error) error {
-	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		err = unknownFlag(cmd, e)
-	} else if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
-		err = fmt.Errorf("--%s has no value, want %s", e.GetFlag().Name, wanted(e.GetFlag(), ""))
-	} else if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		err = fmt.Errorf("--%s = %q, want %s", e.GetFlag().Name, e.GetValue(), wanted(e.GetFlag(), e.GetValue()))
-	} else if e, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok {
-		err = fmt.Errorf("%q is no flag, want --name value, or --name=value", e.GetSpecifiedFlag())
-	}
-	return Usage(err)
-}
-
-// wanted says what a flag takes, and how a value that is nearly right should be written.
-func wanted(f *pflag.Flag, value string) string {
-	if c, ok := f.Value.(*Choice); ok {
-		return words(c.of)
-	}
-	switch f.Value.Type() {
-	case "duration":
-		example := "500ms, 10s or 5m"
-		if _, err := time.ParseDuration(value + "ms"); value != "" && err == nil {
-			example = fmt.Sprintf("%sms or %ss", value, value)
-		}
-		return "a time with its unit, as " + example
-	case "int", "int64":
-		return "a whole number"
-	case "uint", "uint32", "uint64":
-		return "a whole number, 0 or more"
-	case "bool":
-		return "true or false"
-	case "intSlice", "int64Slice":
-		return "whole numbers, a,b,c"
-	case "float64":
-		return "a number"
-	}
-	return "a value: " + f.Usage
-}
-
-// unknownFlag names the flags that might be meant.
-func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
-	typed, name := "--"+e.GetSpecifiedName(), e.GetSpecifiedName()
-	if shorts := e.GetSpecifiedShortnames(); shorts != "" {
-		name, _, _ = strings.Cut(shorts, "=")
-		typed = "-" + name
-	}
-	text := fmt.Sprintf("unknown flag %s of %s", typed, cmd.CommandPath())
-	if meant := flagsLike(cmd.Flags(), name); len(meant) > 0 {
-		return fmt.Errorf("%s, did you mean %s?", text, strings.Join(meant, " or "))
-	}
-	return fmt.Errorf("%s; %s --help lists them", text, cmd.CommandPath())
-}
-
-// flagsLike are flags whose names are near to one. A command's suggestions are cobra's,
-// which knows of commands alone: so each name is made one.
-func flagsLike(flags *pflag.FlagSet, name string) []string {
-	probe := &cobra.Command{SuggestionsMinimumDistance: near(name)}
-	flags.VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			probe.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
-		}
-	})
-	var meant []string
-	for _, m := range probe.SuggestionsFor(name) {
-		meant = append(meant, "--"+m)
-	}
-	return meant
+	return Usage(flagerror.Of(err, cmd.Flags(), cmd.CommandPath()))
 }
 
 // fieldName is a Go field, or a path of them.
 var fieldName = regexp.MustCompile(`\b[A-Z][A-Za-z]+(\.[A-Z][A-Za-z]+)*\b`)
 
 // Flagged names flags in an error that names the fields of a configuration, as a usage
-// error: those that flags knows, by field.
-func Flagged(err error, flags map[string]string) error {
+// error. A field's flag is spelled as the field, dashes apart; others has those for which
+// that is not so, by path or by field. An error that names none is returned as it is.
+func Flagged(err error, flags *pflag.FlagSet, others map[string]string) error {
 	if err == nil {
 		return nil
 	}
-	text := fieldName.ReplaceAllStringFunc(oncePerField(err.Error()), func(field string) string {
-		if flag, ok := flags[field]; ok {
-			return flag
+	said := make(map[string]bool)
+	text := fieldName.ReplaceAllStringFunc(oncePerField(err.Error()), func(path string) string {
+		field := path[strings.LastIndexByte(path, '.')+1:]
+		flag := cmp.Or(others[path], others[field], flagOf(flags, field))
+		if flag == "" {
+			return path
 		}
-		return field
+		said[flag] = true
+		return flag
 	})
-	for _, flag := range flags { // said twice
+	if len(said) == 0 {
+		return err
+	}
+	for flag := range said { // twice
 		text = strings.ReplaceAll(text, " ("+flag+")", "")
 	}
 	return Usage(reworded{text, err})
+}
+
+// flagOf is the flag that is spelled as a field, or "".
+func flagOf(flags *pflag.FlagSet, field string) (flag string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if strings.EqualFold(strings.ReplaceAll(f.Name, "-", ""), field) {
+			flag = "--" + f.Name
+		}
+	})
+	return flag
 }
 
 // oncePerField leaves the last problem of each field and value: the last to look has the
@@ -177,11 +131,14 @@ func (c *Choice) Type() string { return strings.Join(c.of, "|") }
 // Set implements pflag.Value.
 func (c *Choice) Set(value string) error {
 	if !slices.Contains(c.of, value) {
-		return fmt.Errorf("%q, want %s", value, words(c.of))
+		return fmt.Errorf("%q, want %s", value, c.Wants())
 	}
 	c.value = value
 	return nil
 }
+
+// Wants says which words they are.
+func (c *Choice) Wants() string { return words(c.of) }
 
 // words are "a or b", "a, b or c".
 func words(of []string) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -56,13 +57,20 @@ func TestPlain(t *testing.T) {
 func TestFlagged(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("JoinTimeout = -1s, want at least 0\nCluster.Join = \"a\", want host:port\nJoinTimeout = -1s, want 1ms to 24h\nOther = 1")
-	err := cli.Flagged(cause, map[string]string{"JoinTimeout": "--join-timeout", "Cluster.Join": "--join"})
-	const want = "--join = \"a\", want host:port\n--join-timeout = -1s, want 1ms to 24h\nOther = 1"
+	flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
+	flags.String("join-timeout", "", "")
+	flags.String("from", "", "")
+	others := map[string]string{"Join": "--from"}
+	err := cli.Flagged(cause, flags, others)
+	const want = "--from = \"a\", want host:port\n--join-timeout = -1s, want 1ms to 24h\nOther = 1"
 	if err.Error() != want || !errors.Is(err, cause) || cli.StatusOf(err) != cli.StatusUsage {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
-	if cli.Flagged(nil, nil) != nil {
+	if cli.Flagged(nil, flags, nil) != nil {
 		t.Error("nothing is an error")
+	}
+	if cli.Flagged(os.ErrClosed, flags, others) != os.ErrClosed {
+		t.Error("what names no field is reworded")
 	}
 }
 

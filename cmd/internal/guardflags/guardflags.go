@@ -80,12 +80,9 @@ func Open(o *guard.Options) (*guard.Guard, error) {
 		return nil, err
 	}
 	g, err := guard.Open(*o)
-	return g, cli.Flagged(err, fields)
-}
-
-// fields are the flags of the fields that errors name.
-var fields = map[string]string{
-	"TLSCA": "--tls-ca", "TLSCert": "--tls-cert", "TLSKey": "--tls-key", "TLSServerName": "--tls-server-name", "TokenFile": "--token-file",
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	Add(flags, &guard.Options{})
+	return g, cli.Usage(cli.Flagged(err, flags, nil))
 }
 
 // Check wants the files that o names to be there: a usage error calls them by their flags.

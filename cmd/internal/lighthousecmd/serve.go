@@ -134,12 +134,12 @@ func serve(ctx context.Context, o *options, flags *pflag.FlagSet, stderr io.Writ
 	}
 	derive(flags, &o.cfg)
 	o.cfg.Log, o.cfg.Version = log, buildinfo.Read().Version
-	if err := cli.Flagged(o.cfg.Validate(), fieldFlags); err != nil {
+	if err := cli.Usage(cli.Flagged(o.cfg.Validate(), flags, fieldFlags)); err != nil {
 		return err
 	}
 	server, err := lighthouse.New(o.cfg)
 	if err != nil {
-		return listenError(err)
+		return listenError(err, flags)
 	}
 	logConfig(log, flags)
 	log.Info().Str("page", scheme(o.cfg)+pageHost(server.Addr().String())+"/").Msg("status page served")

@@ -3,7 +3,6 @@ package main
 import (
 	"github.com/rs/zerolog"
 
-	"github.com/skerry-ft/skerry/examples/digits/gpu"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg/tcp"
 )
@@ -24,10 +23,5 @@ func openGroup(o *options, cfg *manager.Config, log zerolog.Logger) (closeGPU fu
 		cfg.Backend = tcp.New(tcp.Options{Logger: log})
 		return func() error { return nil }, nil
 	}
-	g, err := gpu.Open(gpu.Options{Index: o.gpu.index, Baby: o.gpu.how == "baby:nccl", Log: log})
-	if err != nil {
-		return nil, err
-	}
-	cfg.Backend, o.digits.Alloc = g.Backend, g.Alloc
-	return g.Close, nil
+	return openGPU(o, cfg, log)
 }

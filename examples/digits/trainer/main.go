@@ -52,7 +52,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/skerry-ft/skerry/examples/digits"
-	"github.com/skerry-ft/skerry/examples/digits/gpu"
 	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/manager"
@@ -61,7 +60,7 @@ import (
 )
 
 func main() {
-	if err := gpu.Register(); err != nil {
+	if err := registerGPU(); err != nil {
 		fmt.Fprintln(os.Stderr, "trainer:", err)
 		os.Exit(1)
 	}

@@ -68,7 +68,7 @@ func TestBadFlags(t *testing.T) {
 		{"-nonsense", "unknown flag --nonsense of trainer; trainer --help lists them"},
 		{"-stps=3", "unknown flag --stps of trainer, did you mean --steps?"},
 		{"--step-tiem=3s", "unknown flag --step-tiem of trainer, did you mean --step-time?"},
-		{"--linger=5", `--linger = "5", want a time with its unit, as 500ms or 10s`},
+		{"--linger=5", `--linger = "5", want a time with its unit, as 5ms or 5s`},
 		{"--steps", "--steps has no value, want a whole number"},
 		{"--tls-data=perhaps", `--tls-data = "perhaps", want true or false`},
 		{"extra", `unexpected argument "extra"`},

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/skerry-ft/skerry/examples/digits"
+	"github.com/skerry-ft/skerry/internal/flagerror"
 )
 
 // defaultLighthouse is where a lighthouse on this host is that has no other address.
@@ -86,7 +87,7 @@ func parse(args []string, stdout io.Writer) (options, error) {
 	}
 	switch {
 	case err != nil:
-		return o, usageError{flagError(f, err)}
+		return o, usageError{flagerror.Of(err, f, "trainer")}
 	case f.NArg() > 0:
 		return o, usageError{fmt.Errorf("unexpected argument %q, want flags only", f.Arg(0))}
 	}

@@ -27,7 +27,8 @@ func (j Job) Overview() api.Job {
 		o.Members, o.Participants = len(q.Members), len(q.Participants)
 	}
 	if m.State == quorum.JobFinished && j.Cost.ToMs > 0 {
-		o.StateSinceMs = j.Cost.ToMs // which another leader may have told
+		// Another leader may have told it.
+		o.StateSinceMs, o.MaxStep = j.Cost.ToMs, j.Cost.Step
 	}
 	if m.Stands && m.StepTime > 0 {
 		o.StepRate = digits(1/m.StepTime.Seconds(), 2)

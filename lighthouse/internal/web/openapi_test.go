@@ -5,15 +5,13 @@ import (
 	"flag"
 	"os"
 	"testing"
-
-	"github.com/skerry-ft/skerry/lighthouse/internal/openapi"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write openapi.json anew")
 
 // TestOpenAPIDocument: what is served is what the routes and the types say.
 func TestOpenAPIDocument(t *testing.T) {
-	comments, err := openapi.Comments(os.DirFS("../../api"))
+	comments, err := commentsIn(os.DirFS("../../api"))
 	if err != nil {
 		t.Fatal(err)
 	}

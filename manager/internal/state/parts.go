@@ -77,7 +77,7 @@ func (s *Parts) Add(
 	case o.Room > 0 && load == nil:
 		return fmt.Errorf("manager: register state %q: load is nil, want what takes the tensors for which there is Room", name)
 	case s.part(name+"/") != nil:
-		return fmt.Errorf("manager: register state %q: registered already", name)
+		return fmt.Errorf("manager: register state %q: registered already, want a name of its own for each part of a Manager's state", name)
 	}
 	s.parts = append(s.parts, part{Options: o, name: name, save: save, load: load})
 	return nil

@@ -115,11 +115,9 @@ func (o *options) add(cmd *cobra.Command) {
 	addTorchrun(cmd)
 }
 
-// fields are the flags of the fields that errors name.
+// fields are the flags that are called otherwise than the fields that errors name.
 var fields = map[string]string{
-	"Command": "COMMAND", "Job": "--job", "Replicas": "--replicas", "Ranks": "--nproc-per-replica", "Nodes": "--nnodes", "Node": "--node-rank",
-	"MaxRestarts": "--max-restarts", "MinReplicas": "--min-replicas", "RefillSteps": "--refill-steps", "RefillAfter": "--refill", "Grace": "--grace",
-	"KillGrace": "--kill-grace", "Lighthouse": "--lighthouse", "CUDADevices": "--cuda-devices",
+	"Command": "COMMAND", "Ranks": "--nproc-per-replica", "Nodes": "--nnodes", "Node": "--node-rank", "RefillAfter": "--refill",
 }
 
 // run runs the job to its end.
@@ -139,9 +137,9 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	l, err := launch.New(o.cfg)
 	if e, ok := errors.AsType[*launch.CommandError](err); ok {
-		return cli.WithStatus(statusOf(e), cli.Flagged(err, fields))
+		return cli.WithStatus(statusOf(e), cli.Flagged(err, cmd.Flags(), fields))
 	} else if err != nil {
-		return cli.Flagged(err, fields)
+		return cli.Usage(cli.Flagged(err, cmd.Flags(), fields))
 	}
 	stop := make(chan struct{})
 	by := make(chan syscall.Signal, 1)

@@ -1,17 +1,6 @@
-package sim
-
-import "time"
-
-// event is something that happens at a time: a step message to its receiver,
-// or do. Equal times keep their order.
-type event struct {
-	do    func()
-	msg   *stepMessage // do is nil: to takes it
-	to    *member
-	link  *wire
-	gen   int
-	timer *member // whose clock ends it early when it jumps; nil: nobody's
-}
+// Package timeline orders what happens in a simulated world by its time. Equal times keep the
+// order in which they were pushed, so that one seed gives one run.
+package timeline
 
 // slot is an event's place in the queue; the events lie still.
 type slot struct {
@@ -22,16 +11,17 @@ type slot struct {
 
 func (a slot) before(b slot) bool { return a.at < b.at || a.at == b.at && a.order < b.order }
 
-// queue is a heap with four children to a node: most of a run's time is spent
-// here, and a flat heap of small slots is what is fast.
-type queue struct {
+// Queue is a heap with four children to a node: most of a run's time is spent
+// here, and a flat heap of small slots is what is fast. The zero value is empty.
+type Queue[E any] struct {
 	heap  []slot
-	slab  []event
+	slab  []E
 	free  []int32
 	order uint64
 }
 
-func (q *queue) push(at int64, e event) {
+// Push adds an event at a time, behind those of the same time.
+func (q *Queue[E]) Push(at int64, e E) {
 	var i int32
 	if n := len(q.free); n > 0 {
 		i = q.free[n-1]
@@ -46,7 +36,7 @@ func (q *queue) push(at int64, e event) {
 	q.rise(len(q.heap) - 1)
 }
 
-func (q *queue) rise(at int) {
+func (q *Queue[E]) rise(at int) {
 	s := q.heap[at]
 	for at > 0 {
 		parent := (at - 1) / 4
@@ -59,7 +49,7 @@ func (q *queue) rise(at int) {
 	q.heap[at] = s
 }
 
-func (q *queue) sink(at int) {
+func (q *Queue[E]) sink(at int) {
 	s, n := q.heap[at], len(q.heap)
 	for {
 		least, child := -1, 4*at+1
@@ -77,8 +67,8 @@ func (q *queue) sink(at int) {
 	q.heap[at] = s
 }
 
-// pop takes the first event.
-func (q *queue) pop() (int64, event) {
+// Pop takes the first event, and its time; there is one.
+func (q *Queue[E]) Pop() (int64, E) {
 	first := q.heap[0]
 	last := len(q.heap) - 1
 	q.heap[0] = q.heap[last]
@@ -87,16 +77,27 @@ func (q *queue) pop() (int64, event) {
 		q.sink(0)
 	}
 	e := q.slab[first.index]
-	q.slab[first.index] = event{}
+	clear(q.slab[first.index : first.index+1])
 	q.free = append(q.free, first.index)
 	return first.at, e
 }
 
-// hurry moves a member's timers nearer by d, not before now: its clock jumped.
-func (q *queue) hurry(m *member, now int64, d time.Duration) {
+// Next is the time of the first event; false: there is none.
+func (q *Queue[E]) Next() (int64, bool) {
+	if len(q.heap) == 0 {
+		return 0, false
+	}
+	return q.heap[0].at, true
+}
+
+// Pushed is how many events there were so far.
+func (q *Queue[E]) Pushed() uint64 { return q.order }
+
+// Hurry moves the events that match nearer by d, not before now.
+func (q *Queue[E]) Hurry(match func(E) bool, now, d int64) {
 	for i := range q.heap {
-		if q.slab[q.heap[i].index].timer == m {
-			q.heap[i].at = max(now, q.heap[i].at-int64(d))
+		if match(q.slab[q.heap[i].index]) {
+			q.heap[i].at = max(now, q.heap[i].at-d)
 		}
 	}
 	for i := len(q.heap) / 4; i >= 0 && len(q.heap) > 0; i-- {

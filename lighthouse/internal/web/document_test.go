@@ -1,37 +1,45 @@
-// Package openapi makes the OpenAPI document of an HTTP API from its routes and the Go
-// types of what they take and answer, with the comments of those types.
-package openapi
+package web
+
+// This file makes the OpenAPI document of the API from its routes and the Go types of what they
+// take and answer, with the comments of those types.
 
 import (
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"reflect"
 	"regexp"
 	"strings"
+
+	"github.com/skerry-ft/skerry/lighthouse/api"
 )
 
-// Version is the version of OpenAPI that Make writes.
-const Version = "3.1.0"
-
-// Route is one method of one path.
-type Route struct {
-	Method  string
-	Path    string // as http.ServeMux has it: {name} for a part
-	Summary string
-	Query   []Param
-	Body    any            // a value of the type that the request's body has; nil: none
-	Answer  any            // of the answer's, as JSON; nil: none
-	Streams map[string]any // of what the answer is a stream of, by content type
+// makeOpenAPI makes the document that is committed as openapi.json, with the comments of
+// package api.
+func makeOpenAPI(comments map[string]string) ([]byte, error) {
+	var routes []route
+	for _, r := range (&Server{actions: noActions{}}).apiRoutes() {
+		routes = append(routes, r.route)
+	}
+	return document(apiInfo{
+		Title: "Skerry lighthouse", Version: "1",
+		Doc: "What a lighthouse knows and does. Times that end in at_ms, since_ms, started_ms, created_ms, until_ms and now_ms are " +
+			"Unix milliseconds, other _ms are durations. What is absent is not known. Texts come from elsewhere: show them as text.",
+		Failure: api.Failure{},
+	}, routes, comments)
 }
 
-// Param is one parameter of the query.
-type Param struct {
-	Name, Doc string
-	Integer   bool
-}
+// noActions is for routes that are only read.
+type noActions struct{ Actions }
 
-// Info is what is said of the API as a whole.
-type Info struct {
+// openAPIVersion is the version of OpenAPI that document writes.
+const openAPIVersion = "3.1.0"
+
+// apiInfo is what is said of the API as a whole.
+type apiInfo struct {
 	Title, Version, Doc string
 	Failure             any // a value of the type that every error's answer has
 }
@@ -39,8 +47,8 @@ type Info struct {
 // object is a JSON object; encoding/json sorts its names.
 type object map[string]any
 
-// Make returns the document, indented. comments are as Comments has them.
-func Make(info Info, routes []Route, comments map[string]string) ([]byte, error) {
+// document returns the document, indented. comments are as commentsIn has them.
+func document(info apiInfo, routes []route, comments map[string]string) ([]byte, error) {
 	s := &schemas{comments: comments, all: object{}}
 	failure := s.content("application/json", info.Failure)
 	paths := object{}
@@ -56,7 +64,7 @@ func Make(info Info, routes []Route, comments map[string]string) ([]byte, error)
 		return nil, s.err
 	}
 	text, err := json.MarshalIndent(object{
-		"openapi": Version,
+		"openapi": openAPIVersion,
 		"info":    object{"title": info.Title, "version": info.Version, "description": info.Doc},
 		"paths":   paths,
 		"components": object{
@@ -71,7 +79,7 @@ func Make(info Info, routes []Route, comments map[string]string) ([]byte, error)
 
 var pathPart = regexp.MustCompile(`\{(\w+)\}`)
 
-func (s *schemas) operation(r Route, failure object) object {
+func (s *schemas) operation(r route, failure object) object {
 	op := object{"summary": r.Summary}
 	var params []object
 	for _, part := range pathPart.FindAllStringSubmatch(r.Path, -1) {
@@ -192,4 +200,60 @@ func (s *schemas) fields(t reflect.Type, tell func(name string, optional bool, s
 		}
 		tell(name, strings.Contains(options, "omitempty"), schema)
 	}
+}
+
+// commentsIn reads the comments of the struct types in the Go files of a folder, by "Type"
+// and "Type.Field".
+func commentsIn(dir fs.FS) (map[string]string, error) {
+	names, err := fs.Glob(dir, "*.go")
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]string)
+	for _, name := range names {
+		text, err := fs.ReadFile(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		for _, decl := range file.Decls {
+			if g, ok := decl.(*ast.GenDecl); ok && g.Tok == token.TYPE {
+				collect(all, g)
+			}
+		}
+	}
+	return all, nil
+}
+
+func collect(all map[string]string, g *ast.GenDecl) {
+	for _, spec := range g.Specs {
+		t, ok := spec.(*ast.TypeSpec)
+		if !ok {
+			continue
+		}
+		all[t.Name.Name] = words(g.Doc, t.Doc)
+		s, ok := t.Type.(*ast.StructType)
+		if !ok {
+			continue
+		}
+		for _, f := range s.Fields.List {
+			for _, name := range f.Names {
+				all[t.Name.Name+"."+name.Name] = words(f.Doc, f.Comment)
+			}
+		}
+	}
+}
+
+// words are the comments in one line.
+func words(groups ...*ast.CommentGroup) string {
+	var all []string
+	for _, g := range groups {
+		if g != nil {
+			all = append(all, strings.Fields(g.Text())...)
+		}
+	}
+	return strings.Join(all, " ")
 }

@@ -347,10 +347,11 @@ func TestWanted(t *testing.T) {
 func TestWaitsForAShare(t *testing.T) {
 	t.Parallel()
 	b := &board{news: make(chan struct{})}
-	b.set(launch.Wanted{Replicas: 1, AtMs: 1})
 	j := start(t, `trap 'echo drained; exit 0' TERM; echo begun; while :; do sleep 0.02; done`, func(c *launch.Config) {
 		c.Nodes, c.Node, c.Lighthouse, c.Wanted = 3, 2, []string{"127.0.0.1:1"}, b.wanted
 	})
+	j.out.says(t, "begun", 1)
+	b.set(launch.Wanted{Replicas: 1, AtMs: 1})
 	j.log.says(t, "replica ended", 1)
 	b.set(launch.Wanted{Replicas: 3, AtMs: 2, Finished: true})
 	j.out.says(t, "begun", 2)

@@ -16,7 +16,7 @@ import (
 // process that does nothing else. Namespaces, switch and cables end with their processes, so
 // nothing is left behind, however the bench ends.
 type fabric struct {
-	hub   int         // process of the switch
+	hub   int // process of the switch
 	hosts int
 	ports map[int]int // plugged so far, by host: a port's name is used once
 }

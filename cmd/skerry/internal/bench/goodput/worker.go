@@ -59,7 +59,7 @@ type workerArgs struct {
 	DataDir string   // of a server
 
 	ShareDir string // in which processes with networks of their own find each other's memory; "": they have not
-	Log     string   // file; "": none
+	Log      string // file; "": none
 
 	Python  []string // interpreter and first arguments, of torchft's workers
 	Program []byte   // and what they run

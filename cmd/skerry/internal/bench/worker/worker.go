@@ -4,6 +4,7 @@ package worker
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -27,8 +28,14 @@ func (l Lines) Tell(v any) error { return json.NewEncoder(l.In).Encode(v) }
 
 // Next reads one line into v. It ends with the process.
 func (l Lines) Next(v any) error {
-	if !l.Out.Scan() {
-		return fmt.Errorf("a process ended early: %w", cmp.Or(l.Out.Err(), io.ErrUnexpectedEOF))
+	for {
+		if !l.Out.Scan() {
+			return fmt.Errorf("a process ended early: %w", cmp.Or(l.Out.Err(), io.ErrUnexpectedEOF))
+		}
+		// PyTorch's Gloo tells of its connections on standard output.
+		if !bytes.HasPrefix(l.Out.Bytes(), []byte("[Gloo] ")) {
+			break
+		}
 	}
 	if err := json.Unmarshal(l.Out.Bytes(), v); err != nil {
 		return fmt.Errorf("read %q: %w", l.Out.Text(), err)

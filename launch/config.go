@@ -40,15 +40,16 @@ type Config struct {
 	// Job is the name under which the replicas meet. Empty means "default".
 	Job string
 
-	// Replicas is how many replicas this launcher starts. 0 means 1.
+	// Replicas is how many replicas this launcher starts, until another number is wanted. 0 means 1.
 	Replicas int
 
 	// Ranks is how many processes a replica has. 0 means 1.
 	Ranks int
 
 	// Nodes is how many launchers, one on each host, share the job, and Node which of them
-	// this one is, from 0: it starts the replicas from Node·Replicas on. 0 means 1. Each
-	// launcher restarts its own, and none of them is special.
+	// this one is, from 0: the job's replicas are dealt out to them in turn, so that this one
+	// starts Node, Node+Nodes and so on. 0 means 1. Each launcher restarts its own, and none of
+	// them is special.
 	Nodes, Node int
 
 	// Lighthouse has the addresses of the lighthouse's servers, host:port. Empty: this
@@ -110,6 +111,11 @@ type Config struct {
 	// is of no use. Of a lighthouse of this process it is not asked.
 	Steps func(ctx context.Context) ([]Seen, error)
 
+	// Wanted asks the lighthouse how many replicas are wanted, again and again while Run runs,
+	// and this launcher starts or drains what makes its share of them. Where that is 0, Run
+	// waits until there is one, or the job has finished. nil: Scale alone says the number.
+	Wanted func(ctx context.Context, q Query) (Wanted, error)
+
 	// Log is told what is started, what ended and why. Its writer must not block.
 	Log zerolog.Logger
 }
@@ -119,6 +125,21 @@ type Seen struct {
 	ReplicaID string
 	Step      int64
 	Trains    bool // it takes part, and does not heal
+}
+
+// Query is what a launcher asks a lighthouse: how many replicas are wanted.
+type Query struct {
+	Lighthouse []string // where to ask, host:port
+	SeenMs     int64    // AtMs of the last answer; 0: there was none
+	Hold       time.Duration
+}
+
+// Wanted is the answer. It comes at once if it is another than the one that was seen, else after
+// Query.Hold.
+type Wanted struct {
+	Replicas int   // of the job, all launchers together
+	AtMs     int64 // rises with each order; 0: no number was asked for
+	Finished bool  // all replicas of the job have left in good order
 }
 
 // Defaults of Config.
@@ -188,7 +209,7 @@ func (e *CommandError) Unwrap() error { return e.Err }
 // plan is what is the same for all starts; addresses are the lighthouse's.
 func (c Config) plan(addresses []string) layout.Plan {
 	return layout.Plan{
-		Job: c.Job, Replicas: c.Replicas, Ranks: c.Ranks, Nodes: c.Nodes, Node: c.Node, MaxRestarts: c.MaxRestarts,
+		Job: c.Job, Ranks: c.Ranks, Nodes: c.Nodes, Node: c.Node, MaxRestarts: c.MaxRestarts,
 		Lighthouse: addresses, TLS: c.Guard.TLSCA != "", CUDADevices: c.CUDADevices,
 	}
 }

@@ -70,6 +70,13 @@
 // what they have started: all in their sessions, and all that carry the mark in their
 // environment. A process that has left both escapes.
 //
+// # How many
+//
+// Config.Replicas is how many a launcher begins with. Another number is said by Scale, or by a
+// lighthouse, which Config.Wanted asks: of the whole job, whose replicas are dealt out to
+// Config.Nodes launchers in turn, so that all must be of one build. Of too many the highest drain.
+// A launcher whose share is none waits until it has one, or the job has finished.
+//
 // # Output
 //
 // A line of a rank is written whole, with the replica and the rank before it, to
@@ -88,6 +95,7 @@
 //	keeper        one, that starts the keeper again should it die
 //	lighthouse    one, if the lighthouse is ours
 //	progress      one, that asks how many steps were committed
+//	wanted        one, that asks how many replicas are wanted, if Config.Wanted is set
 //	spool         one for each of Stdout, Stderr, and the ranks' logs
 //
 // All of them have ended when Run returns, but one that is stuck in a writer of Config's, or in

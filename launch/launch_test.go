@@ -1,6 +1,7 @@
 package launch_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -262,6 +264,102 @@ func TestScale(t *testing.T) {
 	want(t, report, "done 0", "done 0", "done 0")
 	if err := j.Scale(ctx, 2); !errors.Is(err, launch.ErrOver) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// board is a lighthouse's answer to how many replicas are wanted, which waits for news.
+type board struct {
+	mu   sync.Mutex
+	now  launch.Wanted
+	news chan struct{} // closed when now is another
+}
+
+func (b *board) set(w launch.Wanted) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.now = w; b.news != nil {
+		close(b.news)
+	}
+	b.news = make(chan struct{})
+}
+
+func (b *board) wanted(ctx context.Context, q launch.Query) (launch.Wanted, error) {
+	b.mu.Lock()
+	w, news := b.now, b.news
+	b.mu.Unlock()
+	if w.AtMs == q.SeenMs {
+		select {
+		case <-news:
+			return b.wanted(ctx, q)
+		case <-ctx.Done():
+			return w, context.Cause(ctx)
+		}
+	}
+	return w, nil
+}
+
+// A launcher has its share of what the lighthouse wants. Without one it waits, gets one again, and
+// ends when the job has finished.
+func TestWanted(t *testing.T) {
+	t.Parallel()
+	b := &board{news: make(chan struct{})}
+	asked := make(chan launch.Query, 1)
+	j := start(t, `trap 'echo "drained $REPLICA_GROUP_ID"; exit 0' TERM
+		echo "begun $REPLICA_GROUP_ID of $NUM_REPLICA_GROUPS"
+		`+waitFor("over"), func(c *launch.Config) {
+		c.Nodes, c.Node, c.Replicas, c.MinReplicas, c.Lighthouse = 2, 1, 1, 1, []string{"127.0.0.1:1"}
+		c.Wanted = func(ctx context.Context, q launch.Query) (launch.Wanted, error) {
+			select {
+			case asked <- q:
+				return launch.Wanted{}, errors.New("no job is called default") // asked once more
+			default:
+			}
+			return b.wanted(ctx, q)
+		}
+	})
+	j.out.says(t, "begun 1 of 2", 1)
+	for _, step := range []struct {
+		w    launch.Wanted
+		says string
+	}{
+		{launch.Wanted{Replicas: 5, AtMs: 1}, "begun 3 of 5"},
+		{launch.Wanted{Replicas: 1, AtMs: 2}, "drained 1"},
+		{launch.Wanted{Replicas: 2, AtMs: 3}, "begun 1 of 2"},
+	} {
+		b.set(step.w)
+		j.out.says(t, step.says, 1+strings.Count(step.says, "begun 1"))
+	}
+	b.set(launch.Wanted{Replicas: 10_000, AtMs: 4})
+	j.log.says(t, "wanted replicas cannot be had on this host", 1)
+	b.set(launch.Wanted{Replicas: 1, AtMs: 5})
+	j.out.says(t, "drained 1", 2)
+	b.set(launch.Wanted{Finished: true})
+	report, err := j.ends(t)
+	if err != nil || !maps.Equal(outcomes(report), map[string]string{"replica-1": "done 0", "replica-3": "done 0"}) {
+		t.Errorf("%v, %v", outcomes(report), err)
+	}
+	if q := <-asked; !slices.Equal(q.Lighthouse, []string{"127.0.0.1:1"}) || q.SeenMs != 0 || q.Hold <= 0 {
+		t.Errorf("asked %+v", q)
+	}
+}
+
+// That a run of before has finished ends nothing, and one without a share ends when it is stopped.
+func TestWaitsForAShare(t *testing.T) {
+	t.Parallel()
+	b := &board{news: make(chan struct{})}
+	j := start(t, `trap 'echo drained; exit 0' TERM; echo begun; while :; do sleep 0.02; done`, func(c *launch.Config) {
+		c.Nodes, c.Node, c.Lighthouse, c.Wanted = 3, 2, []string{"127.0.0.1:1"}, b.wanted
+	})
+	j.out.says(t, "begun", 1)
+	b.set(launch.Wanted{Replicas: 1, AtMs: 1})
+	j.log.says(t, "replica ended", 1)
+	b.set(launch.Wanted{Replicas: 3, AtMs: 2, Finished: true})
+	j.out.says(t, "begun", 2)
+	b.set(launch.Wanted{Replicas: 2, AtMs: 3})
+	j.log.says(t, "replica ended", 2)
+	j.stop()
+	if _, err := j.ends(t); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -34,6 +34,8 @@ type Launcher struct {
 	mu struct {
 		sync.Mutex
 
+		lighthouse []string // where it is, once Run has found or started it
+
 		ranks map[*child.Process]struct{} // those that run
 	}
 }
@@ -82,19 +84,21 @@ func (l *Launcher) Signal(s syscall.Signal) {
 	}
 }
 
-// Scale changes how many replicas are wanted, while Run runs. More are started at once; of
-// fewer the highest are sent SIGTERM, at which they drain. One that was given up and is wanted is
-// started as one that has cost nothing. It returns when that has begun.
+// Lighthouse is where the job's lighthouse is, host:port; nil: Run has none yet.
+func (l *Launcher) Lighthouse() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.lighthouse
+}
+
+// Scale changes how many replicas are wanted of the job, while Run runs; of a job of several
+// launchers each is to be told the same. What is missing of this one's share is started at once;
+// of too many the highest are sent SIGTERM, at which they drain. One that was given up and is
+// wanted is started as one that has cost nothing. It returns when that has begun.
 // Errors: ErrOver; the end of ctx; a number that the configuration does not allow.
 func (l *Launcher) Scale(ctx context.Context, replicas int) error {
-	most := maxProcesses / l.cfg.Ranks
-	switch {
-	case l.cfg.Nodes > 1:
-		return fmt.Errorf("replicas = %d, want no change with %d nodes: their replicas are numbered by how many each has", replicas, l.cfg.Nodes)
-	case replicas < l.cfg.MinReplicas || replicas > most:
-		return fmt.Errorf("replicas = %d, want %d (MinReplicas) to %d", replicas, l.cfg.MinReplicas, most)
-	case len(l.cfg.CUDADevices) > 0 && replicas*l.cfg.Ranks > len(l.cfg.CUDADevices):
-		return fmt.Errorf("replicas = %d, want %d at most: there are %d devices", replicas, len(l.cfg.CUDADevices)/l.cfg.Ranks, len(l.cfg.CUDADevices))
+	if err := l.check(replicas); err != nil {
+		return err
 	}
 	s := scaling{replicas, make(chan error, 1)}
 	select {
@@ -105,6 +109,23 @@ func (l *Launcher) Scale(ctx context.Context, replicas int) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// check says why this launcher cannot do its share of so many replicas. Of several launchers one
+// may have less to do than it was started with, or nothing.
+func (l *Launcher) check(replicas int) error {
+	nodes := l.cfg.Nodes
+	least, most, devices := 1, maxProcesses/l.cfg.Ranks*nodes, len(l.cfg.CUDADevices)/l.cfg.Ranks*nodes
+	if nodes == 1 {
+		least = l.cfg.MinReplicas
+	}
+	switch {
+	case replicas < least || replicas > most:
+		return fmt.Errorf("replicas = %d, want %d (MinReplicas) to %d", replicas, least, most)
+	case len(l.cfg.CUDADevices) > 0 && replicas > devices:
+		return fmt.Errorf("replicas = %d, want %d at most: there are %d devices on this host", replicas, devices, len(l.cfg.CUDADevices))
+	}
+	return nil
 }
 
 // Run runs the job to its end and returns what became of it, with an error as well. The end of
@@ -139,10 +160,16 @@ func (l *Launcher) Run(ctx context.Context) (report Report, err error) {
 	if err != nil {
 		return report, err
 	}
+	l.mu.Lock()
+	l.mu.lighthouse = addresses
+	l.mu.Unlock()
 	r := newRun(l, l.cfg.plan(addresses), k, mark, folder)
 	defer r.close()
 	if steps != nil {
 		beside.Go(func() { r.watch(around, steps) })
+	}
+	if l.cfg.Wanted != nil {
+		beside.Go(func() { r.ask(around, addresses) })
 	}
 	err = r.loop(ctx)
 	report.Replicas = r.reports()

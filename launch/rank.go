@@ -45,7 +45,7 @@ func (a *attempt) start(i int) error {
 	if a.logs != "" {
 		one.openLog(a)
 	}
-	vars := a.plan.Vars(layout.Start{Replica: a.index, Replicas: int(a.wanted.Load()), Before: a.number, Port: a.port}, i, one.errorFile)
+	vars := a.plan.Vars(layout.Start{Replica: a.index, Replicas: int(a.total.Load()), Before: a.number, Port: a.port}, i, one.errorFile)
 	base := append(os.Environ(), a.cfg.Env...)
 	proc, err := child.Start(child.Spec{
 		Command: a.cfg.Command, Dir: a.cfg.Dir, Env: a.plan.Environ(base, vars, a.mark),

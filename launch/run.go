@@ -45,8 +45,11 @@ type run struct {
 	folder    string // for error files; empty: there is none
 	out, errs *output.Writer
 
-	wanted  atomic.Int64 // replicas, for what a start is told
-	begun   atomic.Bool  // a rank of some replica was started
+	total   atomic.Int64 // replicas that the job is to have, for what a start is told
+	share   int          // of them, that are this launcher's
+	news    chan Wanted
+	told    Wanted      // the last of news
+	begun   atomic.Bool // a rank of some replica was started
 	lives   sync.WaitGroup
 	ended   chan death
 	running int
@@ -61,7 +64,7 @@ type run struct {
 }
 
 func newRun(l *Launcher, plan layout.Plan, k *keeper.Keeper, mark, folder string) *run {
-	r := &run{Launcher: l, plan: plan, keeper: k, mark: mark, folder: folder, ended: make(chan death)}
+	r := &run{Launcher: l, plan: plan, keeper: k, mark: mark, folder: folder, ended: make(chan death), news: make(chan Wanted)}
 	if l.cfg.LogDir == "" || l.cfg.Tee {
 		if l.cfg.Stdout != nil {
 			r.out = output.NewWriter(l.cfg.Stdout)
@@ -93,13 +96,14 @@ func (r *run) close() {
 // loop starts the replicas, and returns when none runs any more.
 func (r *run) loop(ctx context.Context) error {
 	defer r.lives.Wait()
-	r.wanted.Store(int64(r.cfg.Replicas))
-	for range r.cfg.Replicas {
+	r.share = r.cfg.Replicas
+	r.total.Store(int64(r.share * r.plan.Nodes))
+	for range r.share {
 		r.begin(ctx, r.add())
 	}
 	stop := ctx.Done()
 	killed := r.killed
-	for r.running > 0 {
+	for r.running > 0 || r.waits() {
 		select {
 		case d := <-r.ended:
 			r.running--
@@ -107,6 +111,8 @@ func (r *run) loop(ctx context.Context) error {
 			r.take(ctx, d.replica)
 		case s := <-r.scale:
 			s.answer <- r.rescale(ctx, s.replicas)
+		case w := <-r.news:
+			r.hear(ctx, w)
 		case <-stop:
 			stop = nil
 			r.stopAll(stopped{r.cfg.Grace})
@@ -166,7 +172,7 @@ func (r *run) take(ctx context.Context, one *replica) {
 	case one.outcome == GivenUp:
 		log.Discard()
 		r.lose(one)
-	case one.shrunk && !r.ending && one.index < int(r.wanted.Load()):
+	case one.shrunk && !r.ending && one.index < r.share:
 		log.Msg("replica drained, and is wanted again")
 		r.begin(ctx, one)
 	default:
@@ -188,19 +194,23 @@ func (r *run) lose(one *replica) {
 	case one.unable != nil: // nor will another start be
 		r.failed = one.unable
 		r.stopAll(stopped{r.cfg.KillGrace})
-	case left < r.cfg.MinReplicas:
-		r.failed = &JobError{Left: left, Want: r.cfg.MinReplicas, Cause: one.last}
+	case left < min(r.cfg.MinReplicas, r.share):
+		r.failed = &JobError{Left: left, Want: min(r.cfg.MinReplicas, r.share), Cause: one.last}
 		r.stopAll(stopped{r.cfg.KillGrace})
 	}
 }
 
-// rescale starts replicas that are missing, and stops those that are too many.
-func (r *run) rescale(ctx context.Context, wanted int) error {
+// rescale starts replicas that are missing, and stops those that are too many, of so many that the
+// job is to have.
+func (r *run) rescale(ctx context.Context, total int) error {
 	if r.ending {
 		return errors.New("the job ends: want no change any more")
 	}
-	r.cfg.Log.Info().Int64("from", r.wanted.Load()).Int("to", wanted).Msg("wanted replicas changed")
-	r.wanted.Store(int64(wanted))
+	wanted := r.plan.Share(total)
+	if from := r.total.Swap(int64(total)); from != int64(total) {
+		r.cfg.Log.Info().Int64("from", from).Int("to", total).Int("here", wanted).Msg("wanted replicas changed")
+	}
+	r.share = wanted
 	for _, one := range r.all() {
 		switch gone := one.outcome != ""; {
 		case one.index >= wanted && !gone && !one.shrunk:

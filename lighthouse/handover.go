@@ -12,6 +12,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
+	"github.com/skerry-ft/skerry/quorum/story"
 )
 
 // clusterService is the cluster's, but for the order to hand the leadership over, which stands in
@@ -71,7 +72,7 @@ func (l *leadership) tellAll(text string, o web.Order) error {
 			continue // a name that came to no quorum
 		}
 		all.Go(func() error {
-			l.feed.Transfer(j.name, time.Now().UnixMilli(), text, o)
+			l.feed.Ordered(j.name, time.Now().UnixMilli(), story.Transfer, text, o)
 			return l.ledger.Apply(cluster.Command{Kind: cluster.CommandTell, Job: j.name, UnixMs: j.began, Told: l.feed.Unsaved(j.name)})
 		})
 	}

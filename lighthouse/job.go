@@ -14,6 +14,7 @@ import (
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/internal/beatqueue"
 	"github.com/skerry-ft/skerry/lighthouse/internal/joblog"
+	"github.com/skerry-ft/skerry/lighthouse/internal/scaling"
 	"github.com/skerry-ft/skerry/lighthouse/internal/steprate"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/shell"
@@ -43,6 +44,7 @@ type job struct {
 	founder    shell.Founder           // set before run
 	cancel     context.CancelCauseFunc // ends run
 	beats      *beatqueue.Queue[*session]
+	board      *scaling.Board // where launchers ask
 
 	machine  *quorum.Machine
 	rules    shell.JobRules
@@ -74,6 +76,7 @@ func newJob(l *leadership, name string, kind quorum.ClientKind) (*job, error) {
 		log:   l.server.log.With().Str(logkey.Job, name).Logger(),
 		calls: make(chan call), wrote: make(chan *write, 1), ended: make(chan struct{}),
 		beats:    beatqueue.New[*session](),
+		board:    scaling.New(func() *api.Wanted { return l.ledger.Wanted(name) }),
 		sessions: make(map[quorum.ReplicaID]*session),
 		askers:   make(map[quorum.ReplicaID][]*asker),
 		number:   uint64(now.UnixMicro()), // above every one of an earlier leadership

@@ -20,6 +20,7 @@ type leadership struct {
 	server *Server
 	ledger *cluster.Ledger
 	term   uint64
+	began  time.Time
 
 	// ctx ends with the leadership. It is kept here because jobs are started
 	// by the calls that first name them, and must outlive those.
@@ -40,7 +41,7 @@ type leader struct{ *Server }
 // Establish rebuilds a machine for every job in the ledger. The machines presume the
 // last members alive for one heartbeat timeout, so a failover shrinks no quorum.
 func (s leader) Establish(ctx context.Context, ledger *cluster.Ledger, term uint64) error {
-	l := &leadership{server: s.Server, ledger: ledger, term: term, jobs: make(map[string]*job), feed: feed.New()}
+	l := &leadership{server: s.Server, ledger: ledger, term: term, began: time.Now(), jobs: make(map[string]*job), feed: feed.New()}
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	for _, name := range ledger.Jobs() {
 		if _, err := l.job(ctx, name, quorum.KindUnset); err != nil {

@@ -213,7 +213,7 @@ func (s *Server) head() Status {
 
 // facts reads what a job's status is made of.
 func (j *job) facts(ctx context.Context) (facts.Job, error) {
-	one := facts.Job{Name: j.name}
+	one := facts.Job{Name: j.name, Wanted: j.leadership.ledger.Wanted(j.name), Launchers: j.board.Launchers()}
 	err := j.do(ctx, func(now time.Time) {
 		one.Now, one.Rules, one.BeatInterval = now, j.machine.Status(now), j.timing().BeatInterval
 		one.Ordinal = j.ordinal

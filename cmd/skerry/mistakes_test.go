@@ -48,6 +48,8 @@ var mistakes = []string{
 	"skerry evict a b",
 	"skerry scale vision",
 	"skerry scale vision many",
+	"skerry scale vision 3 --lighthouse head",
+	"skerry scale vision 3 --lighthouse $LIGHTHOUSE",
 	"skerry job config",
 	"skerry job delete",
 	"skerry trace",

@@ -154,6 +154,9 @@ func printJob(w io.Writer, j api.Job, wide bool) {
 	if j.Wanted != "" {
 		fmt.Fprintf(w, "change wanted: %s\n", told(j.Wanted))
 	}
+	if wanted := watch.WantedReplicas(j); wanted != "" {
+		fmt.Fprintf(w, "replicas wanted: %s\n", wanted)
+	}
 	timed := slices.ContainsFunc(j.Replicas, func(r api.Replica) bool { return r.StepMs > 0 })
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	head := "REPLICA\tSTATE\tPART\tSTEP\tPHASE\tSILENT\tWHY"

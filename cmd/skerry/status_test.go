@@ -201,7 +201,8 @@ func TestStatusOfTheAPI(t *testing.T) {
 	body, err := json.Marshal(api.Overview{
 		Head: api.Head{Addr: "a:1", Leads: true, Leader: "a:1", Term: 2},
 		Jobs: []api.Job{{
-			JobFacts: api.JobFacts{Job: "digits", State: "reforming", QuorumID: 1795, Ordinal: 59, FellBy: id + " died", Reason: "waiting for " + other, StepRate: 19.61, Goodput: 0.9754, MaxStep: 661, StepsTotal: 2000, EtaMs: 68_000},
+			JobFacts: api.JobFacts{Job: "digits", State: "reforming", QuorumID: 1795, Ordinal: 59, FellBy: id + " died", Reason: "waiting for " + other, StepRate: 19.61, Goodput: 0.9754, MaxStep: 661, StepsTotal: 2000, EtaMs: 68_000,
+				WantedReplicas: &api.Wanted{Replicas: 4, AtMs: 1, By: "token", Reason: "more\x07machines"}, Launchers: 2},
 			Replicas: []api.Replica{{ReplicaID: id, State: "lost", Why: "accused by " + other, StepMs: 31.8, WaitMs: 0.97, Step: 661}},
 		}},
 	})
@@ -216,7 +217,7 @@ func TestStatusOfTheAPI(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	for args, want := range map[string][]string{
-		"": {"job digits: reforming, step 661 of 2000, 19.6 steps/s, goodput 97.5 %, 1 min to go, quorum #59 fell: replica-0 died\n", "next: waiting for replica-1\n",
+		"": {"job digits: reforming, step 661 of 2000, 19.6 steps/s, goodput 97.5 %, 1 min to go, quorum #59 fell: replica-0 died\n", "next: waiting for replica-1\n", "replicas wanted: 4, by 2 launchers: more\\amachines\n",
 			"replica-0:550e8400  lost", "32 ms     1.0 ms", "accused by replica-1\n"},
 		"--wide":  {"quorum 1795 fell: " + id + " died\n", id + "  lost", "accused by " + other + "\n"},
 		"-o json": {string(body)},

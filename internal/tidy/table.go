@@ -75,6 +75,7 @@ var mayImport = map[string][]string{
 	"lighthouse/internal/link":       {"lighthouse/cluster", "internal/guard"},
 	"lighthouse/internal/live":       {"lighthouse/api"},
 	"lighthouse/internal/page":       {},
+	"lighthouse/internal/scaling":    {"quorum", "lighthouse/api", "internal/wire/..."},
 	"lighthouse/internal/serverbeat": {"internal/wire/..."},
 	"lighthouse/internal/steprate":   {},
 	"lighthouse/internal/web":        {"quorum", "lighthouse/api", "lighthouse/internal/access", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/page", "internal/wire/...", "internal/guard", "internal/perhost"},
@@ -84,7 +85,7 @@ var mayImport = map[string][]string{
 
 	"lighthouse/internal/metrics": {"quorum", "internal/wire/..."},
 
-	"lighthouse/cluster":                  {"quorum", "quorum/story", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
+	"lighthouse/cluster":                  {"quorum", "quorum/story", "lighthouse/api", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
 	"lighthouse/cluster/internal/datadir": {"internal/wire"},
 	"lighthouse/cluster/internal/disk":    {},
 	"lighthouse/cluster/internal/repair":  {},

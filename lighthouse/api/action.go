@@ -15,6 +15,14 @@ type Action struct {
 	Reason string `json:"reason"`
 }
 
+// Scale is the body of an order for a number of replicas.
+type Scale struct {
+	// Replicas is how many replicas the job is to have. Its launchers see to it.
+	Replicas int `json:"replicas"`
+	// Reason says why, in 1 to 512 bytes. It stands in the history.
+	Reason string `json:"reason"`
+}
+
 // RulesChange is the body of a change of a job's rules. What is absent stays as it is.
 type RulesChange struct {
 	// Reason says why, in 1 to 512 bytes. It stands in the history.

@@ -47,7 +47,8 @@ type Event struct {
 	// Kind is one of: formed, resumed, healed, lost, left, drained, evicted, draining, stays, kill,
 	// configured, returned, stuck, away, moves (it was stuck, or away), refused, apart, mended,
 	// probation, diverged, position_fell, restored, doubted, leader,
-	// transfer (another server is to lead), finished.
+	// transfer (another server is to lead), scaled (another number of replicas is wanted),
+	// finished.
 	Kind string `json:"kind"`
 	// Replica is the replica that it is about; empty: the job.
 	Replica  string `json:"replica"`

@@ -75,7 +75,22 @@ type JobFacts struct {
 	StepsTotal int64 `json:"steps_total,omitempty"`
 	EtaMs      int64 `json:"eta_ms,omitempty"`
 	LastSeq    int64 `json:"last_seq"` // of its events; 0: there are none
+	// WantedReplicas is how many replicas an operator wants; absent: none has said so.
+	WantedReplicas *Wanted `json:"wanted_replicas,omitempty"`
+	// Launchers is how many skerry run of the job have asked for that of late.
+	Launchers int `json:"launchers,omitempty"`
 	Rules
+}
+
+// Wanted is how many replicas are wanted of a job, and who asked for them.
+type Wanted struct {
+	Replicas int   `json:"replicas"`
+	AtMs     int64 `json:"at_ms"` // rises with each order
+	// By is who asked: a certificate's name, "token", or an address.
+	By string `json:"by,omitempty"`
+	// From is the address that it was asked from.
+	From   string `json:"from,omitempty"`
+	Reason string `json:"reason,omitempty"`
 }
 
 // Rules are the rules in force of a job, and how often its sessions beat.

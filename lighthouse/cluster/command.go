@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/story"
 )
@@ -19,6 +20,7 @@ type Command struct {
 	Told    []story.Told     `json:"told,omitempty"`    // with any command of a job; tell
 	Counted bool             `json:"counted,omitempty"` // formed: its leader knew the ledger's last quorum as the job's last
 	Highest int64            `json:"highest,omitempty"` // forget: a job with an id above it stays; 0: none does
+	Wanted  *api.Wanted      `json:"wanted,omitempty"`  // scale
 }
 
 // CommandKind says what a command does.
@@ -34,6 +36,10 @@ const (
 	CommandUndrain CommandKind = "undrain"
 	CommandEvict   CommandKind = "evict"
 	CommandTell    CommandKind = "tell" // what was told of a job; older servers refuse it, which changes nothing
+
+	// How many replicas are wanted of a job, for its launchers; older servers refuse it, and
+	// forget the number: launchers keep what they had.
+	CommandScale CommandKind = "scale"
 
 	CommandUnconfigure CommandKind = "unconfigure" // back to the servers' rules
 	CommandForget      CommandKind = "forget"      // nobody uses the job any more

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
 	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/disk"
 	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/repair"
@@ -253,11 +254,14 @@ func (l *Ledger) Has(job string) bool { return l.state.has(job) }
 func (l *Ledger) Job(name string, unixMs int64) quorum.Ledger { return l.state.job(name, unixMs) }
 
 // Told returns what is kept of what was told of a job, oldest first. The caller only reads it.
-func (l *Ledger) Told(name string) []story.Told { return l.state.told(name) }
+func (l *Ledger) Told(name string) []story.Told { return l.state.beside(name).Told }
 
 // Quorums is how many quorums a job has formed, which is the number of its last one. 0: that is
 // not known.
-func (l *Ledger) Quorums(job string) int64 { return l.state.quorums(job) }
+func (l *Ledger) Quorums(job string) int64 { return l.state.beside(job).Quorums }
+
+// Wanted is how many replicas are wanted of a job; nil: no number. The caller only reads it.
+func (l *Ledger) Wanted(job string) *api.Wanted { return l.state.beside(job).Wanted }
 
 // barrier returns when all that was committed before has reached the state.
 func (l *Ledger) barrier() error {

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/story"
 )
@@ -45,6 +46,9 @@ type jobState struct {
 	// a leader that does not count formed one, or one that the ledger lost was brought back by its
 	// members: no number is better than a wrong one.
 	Quorums int64 `json:",omitempty"`
+
+	// Wanted is how many replicas are wanted, which ends with the run; nil: no number.
+	Wanted *api.Wanted `json:",omitempty"`
 }
 
 // count counts the quorum that c has formed; before is the last one before it.
@@ -58,6 +62,26 @@ func (s *jobState) count(c Command, before *quorum.Quorum) {
 	case s.Quorums > 0 && before.ID != s.Last.ID: // else another round of it
 		s.Quorums++
 	}
+}
+
+// want keeps what c says of how many replicas are wanted. The next run of a job that has finished
+// begins with what its launchers say.
+func (s *jobState) want(c Command) {
+	if slices.ContainsFunc(c.Told, func(t story.Told) bool { return t.Kind == story.Finished }) {
+		s.Wanted = nil
+	}
+	if c.Kind == CommandScale {
+		s.Wanted = boundedWanted(c.Wanted)
+	}
+}
+
+// boundedWanted is w; nil, if it is none that a server writes.
+func boundedWanted(w *api.Wanted) *api.Wanted {
+	if w == nil || w.Replicas < 1 || w.Replicas > quorum.MaxMembers || w.AtMs < 1 || w.AtMs > quorum.MaxStep ||
+		max(len(w.By), len(w.From), len(w.Reason)) > api.MaxReasonBytes {
+		return nil
+	}
+	return w
 }
 
 func newState() *state {
@@ -88,24 +112,14 @@ func (s *state) job(name string, unixMs int64) quorum.Ledger {
 	return quorum.NewLedger(s.data.Cluster, name, max(unixMs, s.data.Floor))
 }
 
-// told returns what was told of a job.
-func (s *state) told(name string) []story.Told {
+// beside is what is kept of a job beside its ledger. The caller only reads it.
+func (s *state) beside(name string) (b jobState) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if l := s.data.Jobs[name]; l != nil {
-		return l.Told
+		b = jobState{Told: l.Told, Quorums: l.Quorums, Wanted: l.Wanted}
 	}
-	return nil
-}
-
-// quorums is how many quorums a job has formed; 0: that is not known.
-func (s *state) quorums(name string) int64 {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if l := s.data.Jobs[name]; l != nil {
-		return l.Quorums
-	}
-	return 0
+	return b
 }
 
 // has says whether a job has a ledger.
@@ -173,6 +187,7 @@ func (s *state) Apply(entry *raft.Log) any {
 	}
 	l.count(c, before)
 	l.Told = story.Keep(l.Told, c.Told)
+	l.want(c)
 	s.data.Jobs[c.Job] = l
 	return nil
 }
@@ -211,8 +226,8 @@ func applyTo(l *quorum.Ledger, c Command) error {
 		return l.ApplyUndrain(c.Replica)
 	case c.Kind == CommandEvict:
 		return l.ApplyEvict(c.Replica)
-	case c.Kind == CommandTell:
-		return nil // what is told comes with any command
+	case c.Kind == CommandTell, c.Kind == CommandScale && c.Wanted != nil:
+		return nil // what is told comes with any command, and jobState keeps what is wanted
 	}
 	return fmt.Errorf("ledger command of unknown kind %q", c.Kind)
 }

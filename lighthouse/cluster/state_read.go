@@ -87,6 +87,7 @@ func readLedger(in *boundjson.Decoder, job string) (*jobState, error) {
 	if l.Quorums < 0 || l.Quorums > quorum.MaxStep {
 		l.Quorums = 0 // which is for people, and no reason to refuse the snapshot
 	}
+	l.Wanted = boundedWanted(l.Wanted)
 	return l, l.Validate()
 }
 

@@ -89,7 +89,7 @@ func TestRestoreForgetsAWrongCount(t *testing.T) {
 		if err := s.Restore(io.NopCloser(strings.NewReader(`{"jobs":{"a":{"Job":"a","Quorums":` + text + `}}}`))); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.quorums("a"); got != want {
+		if got := s.beside("a").Quorums; got != want {
 			t.Errorf("of %s quorums %d are counted, want %d", text, got, want)
 		}
 	}
@@ -103,7 +103,7 @@ func TestRestoreCutsWhatWasTold(t *testing.T) {
 	if err := s.Restore(io.NopCloser(strings.NewReader(`{"jobs":{"a":{"Job":"a","Told":[` + told + `]}}}`))); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.told("a"); len(got) != 2 || got[0].Seq != 3 || got[1].Seq != 4 {
+	if got := s.beside("a").Told; len(got) != 2 || got[0].Seq != 3 || got[1].Seq != 4 {
 		t.Errorf("kept %+v, want entries 3 and 4", got)
 	}
 }

@@ -7,12 +7,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/raft"
 	"github.com/rs/zerolog"
 
+	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/story"
@@ -114,7 +116,7 @@ func TestQuorumsAreCounted(t *testing.T) {
 		if err := apply(t, s, Command{Kind: CommandFormed, Job: job, UnixMs: 100, Formed: &f, Counted: counted}); err != nil {
 			t.Fatal(err)
 		}
-		return s.quorums(job)
+		return s.beside(job).Quorums
 	}
 	for i, step := range []struct {
 		id, round int64
@@ -125,8 +127,8 @@ func TestQuorumsAreCounted(t *testing.T) {
 			t.Errorf("step %d: %d quorums are counted, want %d", i, got, step.want)
 		}
 	}
-	if err := apply(t, s, Command{Kind: CommandDrain, Job: "j", Replica: "a"}); err != nil || s.quorums("j") != 3 {
-		t.Errorf("after a drain: %d, %v", s.quorums("j"), err)
+	if err := apply(t, s, Command{Kind: CommandDrain, Job: "j", Replica: "a"}); err != nil || s.beside("j").Quorums != 3 {
+		t.Errorf("after a drain: %d, %v", s.beside("j").Quorums, err)
 	}
 	restored := newState()
 	snap, err := s.Snapshot()
@@ -134,8 +136,8 @@ func TestQuorumsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sink memorySink
-	if err := errors.Join(snap.Persist(&sink), restored.Restore(io.NopCloser(&sink))); err != nil || restored.quorums("j") != 3 {
-		t.Errorf("from a snapshot: %d quorums are counted, want 3; %v", restored.quorums("j"), err)
+	if err := errors.Join(snap.Persist(&sink), restored.Restore(io.NopCloser(&sink))); err != nil || restored.beside("j").Quorums != 3 {
+		t.Errorf("from a snapshot: %d quorums are counted, want 3; %v", restored.beside("j").Quorums, err)
 	}
 	if got := form("j", 110, 1, false); got != 0 {
 		t.Errorf("behind one that was not counted: %d", got)
@@ -211,13 +213,60 @@ func TestWhatWasToldIsKept(t *testing.T) {
 	if err := again.Restore(io.NopCloser(&sink)); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(append(told(1), told(2)...), again.told("j")); d != "" {
+	if d := cmp.Diff(append(told(1), told(2)...), again.beside("j").Told); d != "" {
 		t.Errorf("kept, and read again:\n%s", d)
 	}
-	if again.told("k") != nil {
+	if again.beside("k").Told != nil {
 		t.Error("a job that is not there has told something")
 	}
-	if err := apply(t, again, Command{Kind: CommandForget, Job: "j"}); err != nil || again.told("j") != nil {
-		t.Errorf("forgotten: %v, and %v is kept", err, again.told("j"))
+	if err := apply(t, again, Command{Kind: CommandForget, Job: "j"}); err != nil || again.beside("j").Told != nil {
+		t.Errorf("forgotten: %v, and %v is kept", err, again.beside("j").Told)
+	}
+}
+
+// How many replicas are wanted is kept, in snapshots too, until the run has finished; one that no
+// server writes is left out.
+func TestWantedReplicas(t *testing.T) {
+	t.Parallel()
+	s := newState()
+	want := func(w *api.Wanted, told ...story.Told) {
+		t.Helper()
+		if err := apply(t, s, Command{Kind: CommandScale, Job: "j", UnixMs: 100, Wanted: w, Told: told}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := func(s *state) api.Wanted {
+		if w := s.beside("j").Wanted; w != nil {
+			return *w
+		}
+		return api.Wanted{}
+	}
+	w := api.Wanted{Replicas: 12, AtMs: 1, By: "ada", From: "10.0.0.1", Reason: "more"}
+	want(&w)
+	snap, err := s.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored := newState()
+	var sink memorySink
+	if err := errors.Join(snap.Persist(&sink), restored.Restore(io.NopCloser(&sink))); err != nil || kept(restored) != w || kept(s) != w {
+		t.Errorf("kept %+v, and of a snapshot %+v; %v", kept(s), kept(restored), err)
+	}
+	for _, bad := range []api.Wanted{{AtMs: 1}, {Replicas: 1}, {Replicas: -1, AtMs: 1}, {Replicas: 1, AtMs: -1}, {Replicas: quorum.MaxMembers + 1, AtMs: 1}, {Replicas: 1, AtMs: 1, By: strings.Repeat("x", 600)}} {
+		if want(&bad); kept(s) != (api.Wanted{}) {
+			t.Errorf("%.100v was kept", bad)
+		}
+	}
+	finished := story.Told{Seq: 1, AtMs: 1, Kind: story.Finished}
+	want(&w, finished) // of the run that begins
+	if kept(s) != w {
+		t.Errorf("a number that comes after the end of a run: %+v", kept(s))
+	}
+	finished.Seq++
+	if err := apply(t, s, Command{Kind: CommandTell, Job: "j", Told: []story.Told{finished}}); err != nil || kept(s) != (api.Wanted{}) {
+		t.Errorf("after the run: %+v, %v", kept(s), err)
+	}
+	if err := apply(t, s, Command{Kind: CommandScale, Job: "j"}); err == nil {
+		t.Error("an order without a number was taken")
 	}
 }

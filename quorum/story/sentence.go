@@ -55,7 +55,7 @@ func sentence(t Told) (parts, cost []string) {
 		parts = []string{asked(t, "was told to drain")}
 	case Stays:
 		parts = []string{asked(t, "stays: its drain was taken back")}
-	case Transfer:
+	case Transfer, Scaled:
 		parts = []string{asked(t, t.Text)}
 	case Kill:
 		parts = []string{asked(t, "was killed")}

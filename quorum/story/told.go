@@ -34,7 +34,7 @@ type Told struct {
 // Kind is what is told. Readers skip a kind that they do not know.
 type Kind string
 
-// The kinds. Draining, Stays, Kill and Transfer are asked for; Leader says that another server leads.
+// The kinds. Draining, Stays, Kill, Transfer and Scaled are asked for; Leader says that another server leads.
 const (
 	Formed       Kind = "formed"
 	Resumed      Kind = "resumed"
@@ -62,6 +62,7 @@ const (
 	Kill         Kind = "kill"
 	Leader       Kind = "leader"
 	Transfer     Kind = "transfer" // another server is to lead, as its text says
+	Scaled       Kind = "scaled"   // another number of replicas is wanted, as its text says
 )
 
 // Bounds on what is told.

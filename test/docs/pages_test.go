@@ -196,6 +196,7 @@ var operations = []rule{
 	{is: `skerry drain --lighthouse server1:29510 --job vision --reason "fan is broken" replica-1`, says: []string{"replica-1"}},
 	// It comes in time, or too late: trainers of 20 ms a step have gone on without it by then.
 	{is: `skerry undo  --lighthouse server1:29510 --job vision --reason "the wrong host" replica-1`, as: `skerry undo  --lighthouse server1:29510 --job vision --reason "the wrong host" replica-1 || case $? in 1 | 4) ;; *) false ;; esac`},
+	{is: `skerry scale --lighthouse server1:29510 --reason "two more hosts" vision 6`, not: "the job has no launcher there: TestScaleOverHosts of test/integration/launcher scales one"},
 	{is: "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 OTEL_TRACES_SAMPLER=traceidratio OTEL_TRACES_SAMPLER_ARG=0.01 go run ./examples/digits/trainer -index 0 -replicas 2", in: "replica", starts: "lighthouse found"},
 	{is: "systemctl restart skerry-lighthouse", not: noSystemd},
 	{is: "lighthouse … --token-file /etc/skerry/token --gossip-key-file /etc/skerry/gossip.key --adopt listen", not: adopts},

@@ -71,13 +71,22 @@ func (l *Flags) AddCluster(cmd *cobra.Command) {
 }
 
 // AddOptional gives them to a command that does without a lighthouse if none is named:
-// neither by the flag, nor by SKERRY_LIGHTHOUSE or TORCHFT_LIGHTHOUSE.
-func (l *Flags) AddOptional(cmd *cobra.Command) {
+// neither by the flag, nor by SKERRY_LIGHTHOUSE or TORCHFT_LIGHTHOUSE. The text says what it does then.
+func (l *Flags) AddOptional(cmd *cobra.Command, without string) {
 	l.add(cmd, answerTimeout)
 	f := cmd.Flags().Lookup("lighthouse")
 	f.DefValue = cmp.Or(os.Getenv(EnvLighthouse), os.Getenv(envTorchft))
-	f.Usage = "addresses of lighthouse servers, host:port or URLs, a,b,c (" + EnvLighthouse + ", else " + envTorchft + "); empty: one of this process"
+	f.Usage = "addresses of lighthouse servers, host:port or URLs, a,b,c (" + EnvLighthouse + ", else " + envTorchft + "); empty: " + without
 	l.list = f.DefValue
+}
+
+// At are the flags of a lighthouse at some addresses, whose answer may be kept back for hold. The
+// flags themselves stay as they are.
+func (l *Flags) At(addresses []string, hold time.Duration) *Flags {
+	other := *l
+	other.list = strings.Join(addresses, ",")
+	other.timeout += hold
+	return &other
 }
 
 // Given are the addresses that were named, host:port; none, if none was. Errors: usage errors.

@@ -4669,6 +4669,315 @@ func (*KillReplicaResponse) Descriptor() ([]byte, []int) {
 	return file_skerry_proto_rawDescGZIP(), []int{57}
 }
 
+type ScaleRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Replicas      uint32                 `protobuf:"varint,2,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScaleRequest) Reset() {
+	*x = ScaleRequest{}
+	mi := &file_skerry_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScaleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScaleRequest) ProtoMessage() {}
+
+func (x *ScaleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScaleRequest.ProtoReflect.Descriptor instead.
+func (*ScaleRequest) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *ScaleRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *ScaleRequest) GetReplicas() uint32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *ScaleRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ScaleResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Launchers     uint32                 `protobuf:"varint,1,opt,name=launchers,proto3" json:"launchers,omitempty"` // of the job that have asked of late
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScaleResponse) Reset() {
+	*x = ScaleResponse{}
+	mi := &file_skerry_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScaleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScaleResponse) ProtoMessage() {}
+
+func (x *ScaleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScaleResponse.ProtoReflect.Descriptor instead.
+func (*ScaleResponse) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *ScaleResponse) GetLaunchers() uint32 {
+	if x != nil {
+		return x.Launchers
+	}
+	return 0
+}
+
+// WantedReplicas is how many replicas are wanted of a job, and who asked for them.
+type WantedReplicas struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replicas      uint32                 `protobuf:"varint,1,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	AtMs          int64                  `protobuf:"varint,2,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"` // Unix milliseconds by the leader's wall clock; rises with each order
+	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	From          string                 `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"` // the address of who asked
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WantedReplicas) Reset() {
+	*x = WantedReplicas{}
+	mi := &file_skerry_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WantedReplicas) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WantedReplicas) ProtoMessage() {}
+
+func (x *WantedReplicas) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WantedReplicas.ProtoReflect.Descriptor instead.
+func (*WantedReplicas) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *WantedReplicas) GetReplicas() uint32 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *WantedReplicas) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *WantedReplicas) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *WantedReplicas) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *WantedReplicas) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type WantedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Node          uint32                 `protobuf:"varint,2,opt,name=node,proto3" json:"node,omitempty"`                           // which of the job's launchers asks, from 0
+	Nodes         uint32                 `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`                         // how many there are
+	SeenAtMs      int64                  `protobuf:"varint,4,opt,name=seen_at_ms,json=seenAtMs,proto3" json:"seen_at_ms,omitempty"` // at_ms of what it knows; 0: nothing
+	HoldMs        uint32                 `protobuf:"varint,5,opt,name=hold_ms,json=holdMs,proto3" json:"hold_ms,omitempty"`         // how long the answer may wait for news
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WantedRequest) Reset() {
+	*x = WantedRequest{}
+	mi := &file_skerry_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WantedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WantedRequest) ProtoMessage() {}
+
+func (x *WantedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WantedRequest.ProtoReflect.Descriptor instead.
+func (*WantedRequest) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *WantedRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *WantedRequest) GetNode() uint32 {
+	if x != nil {
+		return x.Node
+	}
+	return 0
+}
+
+func (x *WantedRequest) GetNodes() uint32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *WantedRequest) GetSeenAtMs() int64 {
+	if x != nil {
+		return x.SeenAtMs
+	}
+	return 0
+}
+
+func (x *WantedRequest) GetHoldMs() uint32 {
+	if x != nil {
+		return x.HoldMs
+	}
+	return 0
+}
+
+type WantedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Wanted        *WantedReplicas        `protobuf:"bytes,1,opt,name=wanted,proto3" json:"wanted,omitempty"`      // absent: no number was ever asked for
+	Finished      bool                   `protobuf:"varint,2,opt,name=finished,proto3" json:"finished,omitempty"` // all replicas of the job left in good order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WantedResponse) Reset() {
+	*x = WantedResponse{}
+	mi := &file_skerry_proto_msgTypes[62]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WantedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WantedResponse) ProtoMessage() {}
+
+func (x *WantedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_skerry_proto_msgTypes[62]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WantedResponse.ProtoReflect.Descriptor instead.
+func (*WantedResponse) Descriptor() ([]byte, []int) {
+	return file_skerry_proto_rawDescGZIP(), []int{62}
+}
+
+func (x *WantedResponse) GetWanted() *WantedReplicas {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
+}
+
+func (x *WantedResponse) GetFinished() bool {
+	if x != nil {
+		return x.Finished
+	}
+	return false
+}
+
 // RankQuorumRequest is one rank's report, and its wish for an answer.
 type RankQuorumRequest struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
@@ -4702,7 +5011,7 @@ type RankQuorumRequest struct {
 
 func (x *RankQuorumRequest) Reset() {
 	*x = RankQuorumRequest{}
-	mi := &file_skerry_proto_msgTypes[58]
+	mi := &file_skerry_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4714,7 +5023,7 @@ func (x *RankQuorumRequest) String() string {
 func (*RankQuorumRequest) ProtoMessage() {}
 
 func (x *RankQuorumRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[58]
+	mi := &file_skerry_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4727,7 +5036,7 @@ func (x *RankQuorumRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankQuorumRequest.ProtoReflect.Descriptor instead.
 func (*RankQuorumRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{58}
+	return file_skerry_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RankQuorumRequest) GetGroupRank() uint32 {
@@ -4912,7 +5221,7 @@ type RankQuorumResponse struct {
 
 func (x *RankQuorumResponse) Reset() {
 	*x = RankQuorumResponse{}
-	mi := &file_skerry_proto_msgTypes[59]
+	mi := &file_skerry_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4924,7 +5233,7 @@ func (x *RankQuorumResponse) String() string {
 func (*RankQuorumResponse) ProtoMessage() {}
 
 func (x *RankQuorumResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[59]
+	mi := &file_skerry_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4937,7 +5246,7 @@ func (x *RankQuorumResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankQuorumResponse.ProtoReflect.Descriptor instead.
 func (*RankQuorumResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{59}
+	return file_skerry_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RankQuorumResponse) GetQuorum() *Quorum {
@@ -5001,7 +5310,7 @@ type VoteRequest struct {
 
 func (x *VoteRequest) Reset() {
 	*x = VoteRequest{}
-	mi := &file_skerry_proto_msgTypes[60]
+	mi := &file_skerry_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5013,7 +5322,7 @@ func (x *VoteRequest) String() string {
 func (*VoteRequest) ProtoMessage() {}
 
 func (x *VoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[60]
+	mi := &file_skerry_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5026,7 +5335,7 @@ func (x *VoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteRequest.ProtoReflect.Descriptor instead.
 func (*VoteRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{60}
+	return file_skerry_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *VoteRequest) GetGroupRank() uint32 {
@@ -5118,7 +5427,7 @@ type VoteResponse struct {
 
 func (x *VoteResponse) Reset() {
 	*x = VoteResponse{}
-	mi := &file_skerry_proto_msgTypes[61]
+	mi := &file_skerry_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5130,7 +5439,7 @@ func (x *VoteResponse) String() string {
 func (*VoteResponse) ProtoMessage() {}
 
 func (x *VoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[61]
+	mi := &file_skerry_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5143,7 +5452,7 @@ func (x *VoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoteResponse.ProtoReflect.Descriptor instead.
 func (*VoteResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{61}
+	return file_skerry_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *VoteResponse) GetOutcome() TallyOutcome {
@@ -5183,7 +5492,7 @@ type NoticesRequest struct {
 
 func (x *NoticesRequest) Reset() {
 	*x = NoticesRequest{}
-	mi := &file_skerry_proto_msgTypes[62]
+	mi := &file_skerry_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5195,7 +5504,7 @@ func (x *NoticesRequest) String() string {
 func (*NoticesRequest) ProtoMessage() {}
 
 func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[62]
+	mi := &file_skerry_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5208,7 +5517,7 @@ func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoticesRequest.ProtoReflect.Descriptor instead.
 func (*NoticesRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{62}
+	return file_skerry_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *NoticesRequest) GetGroupRank() uint32 {
@@ -5236,7 +5545,7 @@ type RankNotice struct {
 
 func (x *RankNotice) Reset() {
 	*x = RankNotice{}
-	mi := &file_skerry_proto_msgTypes[63]
+	mi := &file_skerry_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5248,7 +5557,7 @@ func (x *RankNotice) String() string {
 func (*RankNotice) ProtoMessage() {}
 
 func (x *RankNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[63]
+	mi := &file_skerry_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5261,7 +5570,7 @@ func (x *RankNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankNotice.ProtoReflect.Descriptor instead.
 func (*RankNotice) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{63}
+	return file_skerry_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *RankNotice) GetMessage() isRankNotice_Message {
@@ -5392,7 +5701,7 @@ type SiblingBroke struct {
 
 func (x *SiblingBroke) Reset() {
 	*x = SiblingBroke{}
-	mi := &file_skerry_proto_msgTypes[64]
+	mi := &file_skerry_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5404,7 +5713,7 @@ func (x *SiblingBroke) String() string {
 func (*SiblingBroke) ProtoMessage() {}
 
 func (x *SiblingBroke) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[64]
+	mi := &file_skerry_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5417,7 +5726,7 @@ func (x *SiblingBroke) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SiblingBroke.ProtoReflect.Descriptor instead.
 func (*SiblingBroke) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{64}
+	return file_skerry_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SiblingBroke) GetQuorumId() int64 {
@@ -5453,7 +5762,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_skerry_proto_msgTypes[65]
+	mi := &file_skerry_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5465,7 +5774,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[65]
+	mi := &file_skerry_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5478,7 +5787,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{65}
+	return file_skerry_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Hello) GetReplicaId() string {
@@ -5511,7 +5820,7 @@ type CheckpointMetadataRequest struct {
 
 func (x *CheckpointMetadataRequest) Reset() {
 	*x = CheckpointMetadataRequest{}
-	mi := &file_skerry_proto_msgTypes[66]
+	mi := &file_skerry_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5523,7 +5832,7 @@ func (x *CheckpointMetadataRequest) String() string {
 func (*CheckpointMetadataRequest) ProtoMessage() {}
 
 func (x *CheckpointMetadataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[66]
+	mi := &file_skerry_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5536,7 +5845,7 @@ func (x *CheckpointMetadataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadataRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadataRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{66}
+	return file_skerry_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *CheckpointMetadataRequest) GetGroupRank() uint32 {
@@ -5555,7 +5864,7 @@ type CheckpointMetadataResponse struct {
 
 func (x *CheckpointMetadataResponse) Reset() {
 	*x = CheckpointMetadataResponse{}
-	mi := &file_skerry_proto_msgTypes[67]
+	mi := &file_skerry_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5567,7 +5876,7 @@ func (x *CheckpointMetadataResponse) String() string {
 func (*CheckpointMetadataResponse) ProtoMessage() {}
 
 func (x *CheckpointMetadataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[67]
+	mi := &file_skerry_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5580,7 +5889,7 @@ func (x *CheckpointMetadataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMetadataResponse.ProtoReflect.Descriptor instead.
 func (*CheckpointMetadataResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{67}
+	return file_skerry_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *CheckpointMetadataResponse) GetMetadata() string {
@@ -5599,7 +5908,7 @@ type SourcesRequest struct {
 
 func (x *SourcesRequest) Reset() {
 	*x = SourcesRequest{}
-	mi := &file_skerry_proto_msgTypes[68]
+	mi := &file_skerry_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5611,7 +5920,7 @@ func (x *SourcesRequest) String() string {
 func (*SourcesRequest) ProtoMessage() {}
 
 func (x *SourcesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[68]
+	mi := &file_skerry_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5624,7 +5933,7 @@ func (x *SourcesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourcesRequest.ProtoReflect.Descriptor instead.
 func (*SourcesRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{68}
+	return file_skerry_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *SourcesRequest) GetGroupRank() uint32 {
@@ -5643,7 +5952,7 @@ type SourcesResponse struct {
 
 func (x *SourcesResponse) Reset() {
 	*x = SourcesResponse{}
-	mi := &file_skerry_proto_msgTypes[69]
+	mi := &file_skerry_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5655,7 +5964,7 @@ func (x *SourcesResponse) String() string {
 func (*SourcesResponse) ProtoMessage() {}
 
 func (x *SourcesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[69]
+	mi := &file_skerry_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5668,7 +5977,7 @@ func (x *SourcesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourcesResponse.ProtoReflect.Descriptor instead.
 func (*SourcesResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{69}
+	return file_skerry_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *SourcesResponse) GetSources() *Sources {
@@ -5687,7 +5996,7 @@ type KillRequest struct {
 
 func (x *KillRequest) Reset() {
 	*x = KillRequest{}
-	mi := &file_skerry_proto_msgTypes[70]
+	mi := &file_skerry_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5699,7 +6008,7 @@ func (x *KillRequest) String() string {
 func (*KillRequest) ProtoMessage() {}
 
 func (x *KillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[70]
+	mi := &file_skerry_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5712,7 +6021,7 @@ func (x *KillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillRequest.ProtoReflect.Descriptor instead.
 func (*KillRequest) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{70}
+	return file_skerry_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *KillRequest) GetMessage() string {
@@ -5730,7 +6039,7 @@ type KillResponse struct {
 
 func (x *KillResponse) Reset() {
 	*x = KillResponse{}
-	mi := &file_skerry_proto_msgTypes[71]
+	mi := &file_skerry_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5742,7 +6051,7 @@ func (x *KillResponse) String() string {
 func (*KillResponse) ProtoMessage() {}
 
 func (x *KillResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_skerry_proto_msgTypes[71]
+	mi := &file_skerry_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5755,7 +6064,7 @@ func (x *KillResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillResponse.ProtoReflect.Descriptor instead.
 func (*KillResponse) Descriptor() ([]byte, []int) {
-	return file_skerry_proto_rawDescGZIP(), []int{71}
+	return file_skerry_proto_rawDescGZIP(), []int{76}
 }
 
 var File_skerry_proto protoreflect.FileDescriptor
@@ -6117,7 +6426,29 @@ const file_skerry_proto_rawDesc = "" +
 	"\n" +
 	"replica_id\x18\x02 \x01(\tR\treplicaId\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x15\n" +
-	"\x13KillReplicaResponse\"\xd5\x06\n" +
+	"\x13KillReplicaResponse\"T\n" +
+	"\fScaleRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x1a\n" +
+	"\breplicas\x18\x02 \x01(\rR\breplicas\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"-\n" +
+	"\rScaleResponse\x12\x1c\n" +
+	"\tlaunchers\x18\x01 \x01(\rR\tlaunchers\"}\n" +
+	"\x0eWantedReplicas\x12\x1a\n" +
+	"\breplicas\x18\x01 \x01(\rR\breplicas\x12\x13\n" +
+	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x12\n" +
+	"\x04from\x18\x04 \x01(\tR\x04from\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\x82\x01\n" +
+	"\rWantedRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\rR\x04node\x12\x14\n" +
+	"\x05nodes\x18\x03 \x01(\rR\x05nodes\x12\x1c\n" +
+	"\n" +
+	"seen_at_ms\x18\x04 \x01(\x03R\bseenAtMs\x12\x17\n" +
+	"\ahold_ms\x18\x05 \x01(\rR\x06holdMs\"_\n" +
+	"\x0eWantedResponse\x121\n" +
+	"\x06wanted\x18\x01 \x01(\v2\x19.skerry.v1.WantedReplicasR\x06wanted\x12\x1a\n" +
+	"\bfinished\x18\x02 \x01(\bR\bfinished\"\xd5\x06\n" +
 	"\x11RankQuorumRequest\x12\x1d\n" +
 	"\n" +
 	"group_rank\x18\x01 \x01(\rR\tgroupRank\x12'\n" +
@@ -6254,7 +6585,7 @@ const file_skerry_proto_rawDesc = "" +
 	"\fTALLY_COMMIT\x10\x01\x12\x0f\n" +
 	"\vTALLY_ABORT\x10\x02\x12\x12\n" +
 	"\x0eTALLY_PREPARED\x10\x03\x12\x10\n" +
-	"\fTALLY_BEHIND\x10\x042\x87\x05\n" +
+	"\fTALLY_BEHIND\x10\x042\x82\x06\n" +
 	"\n" +
 	"Lighthouse\x12-\n" +
 	"\aSession\x12\r.skerry.v1.Up\x1a\x0f.skerry.v1.Down(\x010\x01\x127\n" +
@@ -6266,7 +6597,9 @@ const file_skerry_proto_rawDesc = "" +
 	"\tConfigure\x12\x1b.skerry.v1.ConfigureRequest\x1a\x1c.skerry.v1.ConfigureResponse\x127\n" +
 	"\x04Jobs\x12\x16.skerry.v1.JobsRequest\x1a\x17.skerry.v1.JobsResponse\x12F\n" +
 	"\tDeleteJob\x12\x1b.skerry.v1.DeleteJobRequest\x1a\x1c.skerry.v1.DeleteJobResponse\x12L\n" +
-	"\vKillReplica\x12\x1d.skerry.v1.KillReplicaRequest\x1a\x1e.skerry.v1.KillReplicaResponse2\xa6\x03\n" +
+	"\vKillReplica\x12\x1d.skerry.v1.KillReplicaRequest\x1a\x1e.skerry.v1.KillReplicaResponse\x12:\n" +
+	"\x05Scale\x12\x17.skerry.v1.ScaleRequest\x1a\x18.skerry.v1.ScaleResponse\x12=\n" +
+	"\x06Wanted\x12\x18.skerry.v1.WantedRequest\x1a\x19.skerry.v1.WantedResponse2\xa6\x03\n" +
 	"\aManager\x12E\n" +
 	"\x06Quorum\x12\x1c.skerry.v1.RankQuorumRequest\x1a\x1d.skerry.v1.RankQuorumResponse\x127\n" +
 	"\x04Vote\x12\x16.skerry.v1.VoteRequest\x1a\x17.skerry.v1.VoteResponse\x12=\n" +
@@ -6288,7 +6621,7 @@ func file_skerry_proto_rawDescGZIP() []byte {
 }
 
 var file_skerry_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
+var file_skerry_proto_msgTypes = make([]protoimpl.MessageInfo, 77)
 var file_skerry_proto_goTypes = []any{
 	(FactKind)(0),                      // 0: skerry.v1.FactKind
 	(AccusationKind)(0),                // 1: skerry.v1.AccusationKind
@@ -6355,20 +6688,25 @@ var file_skerry_proto_goTypes = []any{
 	(*DeleteJobResponse)(nil),          // 62: skerry.v1.DeleteJobResponse
 	(*KillReplicaRequest)(nil),         // 63: skerry.v1.KillReplicaRequest
 	(*KillReplicaResponse)(nil),        // 64: skerry.v1.KillReplicaResponse
-	(*RankQuorumRequest)(nil),          // 65: skerry.v1.RankQuorumRequest
-	(*RankQuorumResponse)(nil),         // 66: skerry.v1.RankQuorumResponse
-	(*VoteRequest)(nil),                // 67: skerry.v1.VoteRequest
-	(*VoteResponse)(nil),               // 68: skerry.v1.VoteResponse
-	(*NoticesRequest)(nil),             // 69: skerry.v1.NoticesRequest
-	(*RankNotice)(nil),                 // 70: skerry.v1.RankNotice
-	(*SiblingBroke)(nil),               // 71: skerry.v1.SiblingBroke
-	(*Hello)(nil),                      // 72: skerry.v1.Hello
-	(*CheckpointMetadataRequest)(nil),  // 73: skerry.v1.CheckpointMetadataRequest
-	(*CheckpointMetadataResponse)(nil), // 74: skerry.v1.CheckpointMetadataResponse
-	(*SourcesRequest)(nil),             // 75: skerry.v1.SourcesRequest
-	(*SourcesResponse)(nil),            // 76: skerry.v1.SourcesResponse
-	(*KillRequest)(nil),                // 77: skerry.v1.KillRequest
-	(*KillResponse)(nil),               // 78: skerry.v1.KillResponse
+	(*ScaleRequest)(nil),               // 65: skerry.v1.ScaleRequest
+	(*ScaleResponse)(nil),              // 66: skerry.v1.ScaleResponse
+	(*WantedReplicas)(nil),             // 67: skerry.v1.WantedReplicas
+	(*WantedRequest)(nil),              // 68: skerry.v1.WantedRequest
+	(*WantedResponse)(nil),             // 69: skerry.v1.WantedResponse
+	(*RankQuorumRequest)(nil),          // 70: skerry.v1.RankQuorumRequest
+	(*RankQuorumResponse)(nil),         // 71: skerry.v1.RankQuorumResponse
+	(*VoteRequest)(nil),                // 72: skerry.v1.VoteRequest
+	(*VoteResponse)(nil),               // 73: skerry.v1.VoteResponse
+	(*NoticesRequest)(nil),             // 74: skerry.v1.NoticesRequest
+	(*RankNotice)(nil),                 // 75: skerry.v1.RankNotice
+	(*SiblingBroke)(nil),               // 76: skerry.v1.SiblingBroke
+	(*Hello)(nil),                      // 77: skerry.v1.Hello
+	(*CheckpointMetadataRequest)(nil),  // 78: skerry.v1.CheckpointMetadataRequest
+	(*CheckpointMetadataResponse)(nil), // 79: skerry.v1.CheckpointMetadataResponse
+	(*SourcesRequest)(nil),             // 80: skerry.v1.SourcesRequest
+	(*SourcesResponse)(nil),            // 81: skerry.v1.SourcesResponse
+	(*KillRequest)(nil),                // 82: skerry.v1.KillRequest
+	(*KillResponse)(nil),               // 83: skerry.v1.KillResponse
 }
 var file_skerry_proto_depIdxs = []int32{
 	0,   // 0: skerry.v1.Fact.kind:type_name -> skerry.v1.FactKind
@@ -6436,62 +6774,67 @@ var file_skerry_proto_depIdxs = []int32{
 	57,  // 62: skerry.v1.ConfigureResponse.rules:type_name -> skerry.v1.JobRules
 	60,  // 63: skerry.v1.JobsResponse.jobs:type_name -> skerry.v1.JobInfo
 	57,  // 64: skerry.v1.JobInfo.rules:type_name -> skerry.v1.JobRules
-	2,   // 65: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
-	7,   // 66: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
-	0,   // 67: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
-	8,   // 68: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
-	8,   // 69: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
-	13,  // 70: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
-	15,  // 71: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
-	5,   // 72: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
-	8,   // 73: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
-	6,   // 74: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
-	8,   // 75: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
-	36,  // 76: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
-	37,  // 77: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
-	38,  // 78: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
-	40,  // 79: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
-	41,  // 80: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
-	71,  // 81: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
-	72,  // 82: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
-	31,  // 83: skerry.v1.SourcesResponse.sources:type_name -> skerry.v1.Sources
-	28,  // 84: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
-	44,  // 85: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
-	46,  // 86: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
-	49,  // 87: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
-	51,  // 88: skerry.v1.Lighthouse.Undrain:input_type -> skerry.v1.UndrainRequest
-	53,  // 89: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
-	55,  // 90: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
-	58,  // 91: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
-	61,  // 92: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
-	63,  // 93: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
-	65,  // 94: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
-	67,  // 95: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
-	69,  // 96: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
-	73,  // 97: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
-	75,  // 98: skerry.v1.Manager.Sources:input_type -> skerry.v1.SourcesRequest
-	77,  // 99: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
-	43,  // 100: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
-	45,  // 101: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
-	47,  // 102: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
-	50,  // 103: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
-	52,  // 104: skerry.v1.Lighthouse.Undrain:output_type -> skerry.v1.UndrainResponse
-	54,  // 105: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
-	56,  // 106: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
-	59,  // 107: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
-	62,  // 108: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
-	64,  // 109: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
-	66,  // 110: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
-	68,  // 111: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
-	70,  // 112: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
-	74,  // 113: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
-	76,  // 114: skerry.v1.Manager.Sources:output_type -> skerry.v1.SourcesResponse
-	78,  // 115: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
-	100, // [100:116] is the sub-list for method output_type
-	84,  // [84:100] is the sub-list for method input_type
-	84,  // [84:84] is the sub-list for extension type_name
-	84,  // [84:84] is the sub-list for extension extendee
-	0,   // [0:84] is the sub-list for field type_name
+	67,  // 65: skerry.v1.WantedResponse.wanted:type_name -> skerry.v1.WantedReplicas
+	2,   // 66: skerry.v1.RankQuorumRequest.kind:type_name -> skerry.v1.JoinKind
+	7,   // 67: skerry.v1.RankQuorumRequest.position:type_name -> skerry.v1.Position
+	0,   // 68: skerry.v1.RankQuorumRequest.fact:type_name -> skerry.v1.FactKind
+	8,   // 69: skerry.v1.RankQuorumRequest.fact_digest:type_name -> skerry.v1.Digest
+	8,   // 70: skerry.v1.RankQuorumRequest.last_digest:type_name -> skerry.v1.Digest
+	13,  // 71: skerry.v1.RankQuorumRequest.accusations:type_name -> skerry.v1.Accusation
+	15,  // 72: skerry.v1.RankQuorumResponse.quorum:type_name -> skerry.v1.Quorum
+	5,   // 73: skerry.v1.VoteRequest.vote:type_name -> skerry.v1.VoteKind
+	8,   // 74: skerry.v1.VoteRequest.digest:type_name -> skerry.v1.Digest
+	6,   // 75: skerry.v1.VoteResponse.outcome:type_name -> skerry.v1.TallyOutcome
+	8,   // 76: skerry.v1.VoteResponse.digests:type_name -> skerry.v1.Digest
+	36,  // 77: skerry.v1.RankNotice.fallen:type_name -> skerry.v1.Fallen
+	37,  // 78: skerry.v1.RankNotice.lost:type_name -> skerry.v1.Lost
+	38,  // 79: skerry.v1.RankNotice.change_wanted:type_name -> skerry.v1.ChangeWanted
+	40,  // 80: skerry.v1.RankNotice.drain:type_name -> skerry.v1.DrainNotice
+	41,  // 81: skerry.v1.RankNotice.evict:type_name -> skerry.v1.EvictNotice
+	76,  // 82: skerry.v1.RankNotice.sibling_broke:type_name -> skerry.v1.SiblingBroke
+	77,  // 83: skerry.v1.RankNotice.hello:type_name -> skerry.v1.Hello
+	31,  // 84: skerry.v1.SourcesResponse.sources:type_name -> skerry.v1.Sources
+	28,  // 85: skerry.v1.Lighthouse.Session:input_type -> skerry.v1.Up
+	44,  // 86: skerry.v1.Lighthouse.Info:input_type -> skerry.v1.InfoRequest
+	46,  // 87: skerry.v1.Lighthouse.History:input_type -> skerry.v1.HistoryRequest
+	49,  // 88: skerry.v1.Lighthouse.Drain:input_type -> skerry.v1.DrainRequest
+	51,  // 89: skerry.v1.Lighthouse.Undrain:input_type -> skerry.v1.UndrainRequest
+	53,  // 90: skerry.v1.Lighthouse.Evict:input_type -> skerry.v1.EvictRequest
+	55,  // 91: skerry.v1.Lighthouse.Configure:input_type -> skerry.v1.ConfigureRequest
+	58,  // 92: skerry.v1.Lighthouse.Jobs:input_type -> skerry.v1.JobsRequest
+	61,  // 93: skerry.v1.Lighthouse.DeleteJob:input_type -> skerry.v1.DeleteJobRequest
+	63,  // 94: skerry.v1.Lighthouse.KillReplica:input_type -> skerry.v1.KillReplicaRequest
+	65,  // 95: skerry.v1.Lighthouse.Scale:input_type -> skerry.v1.ScaleRequest
+	68,  // 96: skerry.v1.Lighthouse.Wanted:input_type -> skerry.v1.WantedRequest
+	70,  // 97: skerry.v1.Manager.Quorum:input_type -> skerry.v1.RankQuorumRequest
+	72,  // 98: skerry.v1.Manager.Vote:input_type -> skerry.v1.VoteRequest
+	74,  // 99: skerry.v1.Manager.Notices:input_type -> skerry.v1.NoticesRequest
+	78,  // 100: skerry.v1.Manager.CheckpointMetadata:input_type -> skerry.v1.CheckpointMetadataRequest
+	80,  // 101: skerry.v1.Manager.Sources:input_type -> skerry.v1.SourcesRequest
+	82,  // 102: skerry.v1.Manager.Kill:input_type -> skerry.v1.KillRequest
+	43,  // 103: skerry.v1.Lighthouse.Session:output_type -> skerry.v1.Down
+	45,  // 104: skerry.v1.Lighthouse.Info:output_type -> skerry.v1.InfoResponse
+	47,  // 105: skerry.v1.Lighthouse.History:output_type -> skerry.v1.HistoryResponse
+	50,  // 106: skerry.v1.Lighthouse.Drain:output_type -> skerry.v1.DrainResponse
+	52,  // 107: skerry.v1.Lighthouse.Undrain:output_type -> skerry.v1.UndrainResponse
+	54,  // 108: skerry.v1.Lighthouse.Evict:output_type -> skerry.v1.EvictResponse
+	56,  // 109: skerry.v1.Lighthouse.Configure:output_type -> skerry.v1.ConfigureResponse
+	59,  // 110: skerry.v1.Lighthouse.Jobs:output_type -> skerry.v1.JobsResponse
+	62,  // 111: skerry.v1.Lighthouse.DeleteJob:output_type -> skerry.v1.DeleteJobResponse
+	64,  // 112: skerry.v1.Lighthouse.KillReplica:output_type -> skerry.v1.KillReplicaResponse
+	66,  // 113: skerry.v1.Lighthouse.Scale:output_type -> skerry.v1.ScaleResponse
+	69,  // 114: skerry.v1.Lighthouse.Wanted:output_type -> skerry.v1.WantedResponse
+	71,  // 115: skerry.v1.Manager.Quorum:output_type -> skerry.v1.RankQuorumResponse
+	73,  // 116: skerry.v1.Manager.Vote:output_type -> skerry.v1.VoteResponse
+	75,  // 117: skerry.v1.Manager.Notices:output_type -> skerry.v1.RankNotice
+	79,  // 118: skerry.v1.Manager.CheckpointMetadata:output_type -> skerry.v1.CheckpointMetadataResponse
+	81,  // 119: skerry.v1.Manager.Sources:output_type -> skerry.v1.SourcesResponse
+	83,  // 120: skerry.v1.Manager.Kill:output_type -> skerry.v1.KillResponse
+	103, // [103:121] is the sub-list for method output_type
+	85,  // [85:103] is the sub-list for method input_type
+	85,  // [85:85] is the sub-list for extension type_name
+	85,  // [85:85] is the sub-list for extension extendee
+	0,   // [0:85] is the sub-list for field type_name
 }
 
 func init() { file_skerry_proto_init() }
@@ -6527,7 +6870,7 @@ func file_skerry_proto_init() {
 		(*Down_ServerBeat)(nil),
 	}
 	file_skerry_proto_msgTypes[48].OneofWrappers = []any{}
-	file_skerry_proto_msgTypes[63].OneofWrappers = []any{
+	file_skerry_proto_msgTypes[68].OneofWrappers = []any{
 		(*RankNotice_Fallen)(nil),
 		(*RankNotice_Lost)(nil),
 		(*RankNotice_ChangeWanted)(nil),
@@ -6542,7 +6885,7 @@ func file_skerry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_skerry_proto_rawDesc), len(file_skerry_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   72,
+			NumMessages:   77,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -33,6 +33,8 @@ const (
 	Lighthouse_Jobs_FullMethodName        = "/skerry.v1.Lighthouse/Jobs"
 	Lighthouse_DeleteJob_FullMethodName   = "/skerry.v1.Lighthouse/DeleteJob"
 	Lighthouse_KillReplica_FullMethodName = "/skerry.v1.Lighthouse/KillReplica"
+	Lighthouse_Scale_FullMethodName       = "/skerry.v1.Lighthouse/Scale"
+	Lighthouse_Wanted_FullMethodName      = "/skerry.v1.Lighthouse/Wanted"
 )
 
 // LighthouseClient is the client API for Lighthouse service.
@@ -54,6 +56,10 @@ type LighthouseClient interface {
 	DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error)
 	// KillReplica ends a replica's process through its manager.
 	KillReplica(ctx context.Context, in *KillReplicaRequest, opts ...grpc.CallOption) (*KillReplicaResponse, error)
+	// Scale says how many replicas are wanted of a job. The launchers of its replicas see to it.
+	Scale(ctx context.Context, in *ScaleRequest, opts ...grpc.CallOption) (*ScaleResponse, error)
+	// Wanted is how a launcher learns it: the answer comes when it is news, or after a while.
+	Wanted(ctx context.Context, in *WantedRequest, opts ...grpc.CallOption) (*WantedResponse, error)
 }
 
 type lighthouseClient struct {
@@ -167,6 +173,26 @@ func (c *lighthouseClient) KillReplica(ctx context.Context, in *KillReplicaReque
 	return out, nil
 }
 
+func (c *lighthouseClient) Scale(ctx context.Context, in *ScaleRequest, opts ...grpc.CallOption) (*ScaleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ScaleResponse)
+	err := c.cc.Invoke(ctx, Lighthouse_Scale_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *lighthouseClient) Wanted(ctx context.Context, in *WantedRequest, opts ...grpc.CallOption) (*WantedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WantedResponse)
+	err := c.cc.Invoke(ctx, Lighthouse_Wanted_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LighthouseServer is the server API for Lighthouse service.
 // All implementations must embed UnimplementedLighthouseServer
 // for forward compatibility.
@@ -186,6 +212,10 @@ type LighthouseServer interface {
 	DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error)
 	// KillReplica ends a replica's process through its manager.
 	KillReplica(context.Context, *KillReplicaRequest) (*KillReplicaResponse, error)
+	// Scale says how many replicas are wanted of a job. The launchers of its replicas see to it.
+	Scale(context.Context, *ScaleRequest) (*ScaleResponse, error)
+	// Wanted is how a launcher learns it: the answer comes when it is news, or after a while.
+	Wanted(context.Context, *WantedRequest) (*WantedResponse, error)
 	mustEmbedUnimplementedLighthouseServer()
 }
 
@@ -225,6 +255,12 @@ func (UnimplementedLighthouseServer) DeleteJob(context.Context, *DeleteJobReques
 }
 func (UnimplementedLighthouseServer) KillReplica(context.Context, *KillReplicaRequest) (*KillReplicaResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method KillReplica not implemented")
+}
+func (UnimplementedLighthouseServer) Scale(context.Context, *ScaleRequest) (*ScaleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Scale not implemented")
+}
+func (UnimplementedLighthouseServer) Wanted(context.Context, *WantedRequest) (*WantedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Wanted not implemented")
 }
 func (UnimplementedLighthouseServer) mustEmbedUnimplementedLighthouseServer() {}
 func (UnimplementedLighthouseServer) testEmbeddedByValue()                    {}
@@ -416,6 +452,42 @@ func _Lighthouse_KillReplica_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Lighthouse_Scale_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ScaleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LighthouseServer).Scale(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Lighthouse_Scale_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LighthouseServer).Scale(ctx, req.(*ScaleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Lighthouse_Wanted_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WantedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LighthouseServer).Wanted(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Lighthouse_Wanted_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LighthouseServer).Wanted(ctx, req.(*WantedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Lighthouse_ServiceDesc is the grpc.ServiceDesc for Lighthouse service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -458,6 +530,14 @@ var Lighthouse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "KillReplica",
 			Handler:    _Lighthouse_KillReplica_Handler,
+		},
+		{
+			MethodName: "Scale",
+			Handler:    _Lighthouse_Scale_Handler,
+		},
+		{
+			MethodName: "Wanted",
+			Handler:    _Lighthouse_Wanted_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,5 +1,3 @@
-// Package layout says which replicas a launcher starts, and what each of their ranks finds in
-// its environment. It is pure.
 package layout
 
 import (
@@ -14,7 +12,6 @@ import (
 // Plan is what is the same for all starts.
 type Plan struct {
 	Job         string
-	Replicas    int // of this launcher
 	Ranks       int // of a replica
 	Nodes       int // launchers that share the job
 	Node        int // which of them this one is
@@ -27,25 +24,21 @@ type Plan struct {
 // Start is one start of a replica.
 type Start struct {
 	Replica  int // among this launcher's
-	Replicas int // how many this launcher wants at the moment
+	Replicas int // how many the job is to have at the moment, all launchers together
 	Before   int // starts of this replica before
 	Port     int // of its store, on loopback
 	Mark     string
 }
 
-// Index is the index in the job of a replica of this launcher.
-func (p Plan) Index(replica int) int { return p.Node*p.Replicas + replica }
+// Index is the index in the job of a replica of this launcher: the job's replicas are dealt out to
+// the nodes in turn.
+func (p Plan) Index(replica int) int { return replica*p.Nodes + p.Node }
+
+// Share is how many of the job's replicas this launcher starts, of so many that are wanted.
+func (p Plan) Share(wanted int) int { return (wanted + p.Nodes - 1 - p.Node) / p.Nodes }
 
 // Name is how a replica is called.
 func (p Plan) Name(replica int) string { return "replica-" + strconv.Itoa(p.Index(replica)) }
-
-// total is how many replicas the job wants.
-func (p Plan) total(wanted int) int {
-	if p.Nodes > 1 {
-		return p.Nodes * p.Replicas // Scale is for one launcher alone
-	}
-	return wanted
-}
 
 // Vars are the variables of one rank of a start; errorFile is where torch's @record writes.
 func (p Plan) Vars(s Start, rank int, errorFile string) []string {
@@ -61,7 +54,7 @@ func (p Plan) Vars(s Start, rank int, errorFile string) []string {
 		"TORCHELASTIC_USE_AGENT_STORE=True",
 		"TORCHELASTIC_ERROR_FILE=" + errorFile,
 		"REPLICA_GROUP_ID=" + strconv.Itoa(p.Index(s.Replica)),
-		"NUM_REPLICA_GROUPS=" + strconv.Itoa(p.total(s.Replicas)),
+		"NUM_REPLICA_GROUPS=" + strconv.Itoa(s.Replicas),
 		"SKERRY_LIGHTHOUSE=" + strings.Join(p.Lighthouse, ","),
 		"TORCHFT_LIGHTHOUSE=" + p.url(),
 		"SKERRY_JOB=" + p.Job,

@@ -9,7 +9,7 @@ import (
 )
 
 func plan() Plan {
-	return Plan{Job: "digits", Replicas: 3, Ranks: 2, Nodes: 1, MaxRestarts: 10, Lighthouse: []string{"h1:29510", "h2:29510"}}
+	return Plan{Job: "digits", Ranks: 2, Nodes: 1, MaxRestarts: 10, Lighthouse: []string{"h1:29510", "h2:29510"}}
 }
 
 func vars(t *testing.T, all []string) map[string]string {
@@ -64,9 +64,41 @@ func TestNodes(t *testing.T) {
 	t.Parallel()
 	p := plan()
 	p.Nodes, p.Node = 3, 2
-	got := vars(t, p.Vars(Start{Replica: 1, Replicas: 3}, 0, ""))
-	if got["REPLICA_GROUP_ID"] != "7" || got["NUM_REPLICA_GROUPS"] != "9" || p.Name(1) != "replica-7" {
-		t.Errorf("replica %s of %s, named %s; want 7 of 9, replica-7", got["REPLICA_GROUP_ID"], got["NUM_REPLICA_GROUPS"], p.Name(1))
+	got := vars(t, p.Vars(Start{Replica: 1, Replicas: 9}, 0, ""))
+	if got["REPLICA_GROUP_ID"] != "5" || got["NUM_REPLICA_GROUPS"] != "9" || p.Name(1) != "replica-5" {
+		t.Errorf("replica %s of %s, named %s; want 5 of 9, replica-5", got["REPLICA_GROUP_ID"], got["NUM_REPLICA_GROUPS"], p.Name(1))
+	}
+}
+
+// Of any number, the shares of the nodes hold each replica once, and none that is too high; they
+// differ by one at most; and those of a smaller number are among those of a larger one.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	for nodes := 1; nodes <= 7; nodes++ {
+		for wanted := range 40 {
+			var indices []int
+			least, most := wanted, 0
+			for node := range nodes {
+				p := Plan{Nodes: nodes, Node: node}
+				share := p.Share(wanted)
+				least, most = min(least, share), max(most, share)
+				for k := range share {
+					indices = append(indices, p.Index(k))
+				}
+				if more := p.Share(wanted + 1); more != share && (more != share+1 || p.Index(share) != wanted) {
+					t.Errorf("node %d of %d has %d of %d, and %d of one more", node, nodes, share, wanted, more)
+				}
+			}
+			slices.Sort(indices)
+			for i, index := range indices {
+				if i != index {
+					t.Fatalf("%d nodes have of %d the replicas %v", nodes, wanted, indices)
+				}
+			}
+			if len(indices) != wanted || most-least > 1 {
+				t.Errorf("%d of %d nodes: %d replicas, shares of %d to %d", wanted, nodes, len(indices), least, most)
+			}
+		}
 	}
 }
 

@@ -33,6 +33,7 @@ func Reads(method string) bool {
 	case skerrypb.Lighthouse_Info_FullMethodName,
 		skerrypb.Lighthouse_History_FullMethodName,
 		skerrypb.Lighthouse_Jobs_FullMethodName,
+		skerrypb.Lighthouse_Wanted_FullMethodName,
 		skerrypb.Cluster_Members_FullMethodName:
 		return true
 	}

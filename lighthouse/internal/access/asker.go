@@ -23,7 +23,8 @@ const (
 func Orders(method string) bool {
 	switch method {
 	case skerrypb.Lighthouse_Drain_FullMethodName, skerrypb.Lighthouse_Undrain_FullMethodName, skerrypb.Lighthouse_Evict_FullMethodName,
-		skerrypb.Lighthouse_KillReplica_FullMethodName, skerrypb.Lighthouse_Configure_FullMethodName:
+		skerrypb.Lighthouse_KillReplica_FullMethodName, skerrypb.Lighthouse_Configure_FullMethodName,
+		skerrypb.Lighthouse_Scale_FullMethodName:
 		return true
 	}
 	return false

@@ -18,6 +18,7 @@ func (j Job) Overview() api.Job {
 		Job: j.Name, Client: m.Client.String(), State: string(m.State), StateSinceMs: m.Since.UnixMilli(),
 		Stands: m.Stands, Fell: causeOf(m.Fell), FellBy: m.Fell.String(), Wanted: m.Wanted,
 		Reason: m.Reason.String(), ReasonCode: m.Reason.Code.String(), Rules: j.rules(), LastSeq: j.LastSeq,
+		WantedReplicas: j.Wanted, Launchers: j.Launchers,
 		LostMs: j.Cost.Lost.Milliseconds(), Goodput: digits(j.Cost.Goodput(j.Now.UnixMilli(), j.down()), 4),
 	}, Replicas: []api.Replica{}}
 	if q := m.Last; q != nil {

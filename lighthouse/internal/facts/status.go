@@ -23,6 +23,8 @@ type Job struct {
 	Ordinal      int64                 // of the last quorum, among the job's; 0: not known
 	StepsTotal   int64                 // of the run; 0: not known
 	LongRate     float64               // steps a second over the last minutes; 0: not known
+	Wanted       *api.Wanted           // how many replicas are; nil: no number
+	Launchers    int                   // that have asked for it of late
 	Now          time.Time             // of the rest
 }
 

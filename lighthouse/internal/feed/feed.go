@@ -47,10 +47,10 @@ func (f *Feed) Ask(job string, atMs int64, kind story.Kind, id quorum.ReplicaID,
 	})
 }
 
-// Transfer tells that another server is to lead, or in what that ended.
-func (f *Feed) Transfer(job string, atMs int64, text string, o web.Order) {
+// Ordered tells of an order that the rules do not carry out: in words, and of that kind.
+func (f *Feed) Ordered(job string, atMs int64, kind story.Kind, text string, o web.Order) {
 	f.tell(job, func(s *story.Story) {
-		s.Ask(atMs, story.Asked{Kind: story.Transfer, By: o.By, From: o.From, Reason: o.Reason, Text: text})
+		s.Ask(atMs, story.Asked{Kind: kind, By: o.By, From: o.From, Reason: o.Reason, Text: text})
 	})
 }
 

@@ -76,6 +76,18 @@ func (s *Server) serveConfigure(w http.ResponseWriter, r *http.Request) {
 	done(w, r, err)
 }
 
+func (s *Server) serveScale(w http.ResponseWriter, r *http.Request) {
+	var body api.Scale
+	o, err := s.order(w, r, &body, &body.Reason)
+	if err == nil {
+		err = s.knownJob(r)
+	}
+	if err == nil {
+		err = s.actions.Scale(r.Context(), r.PathValue("job"), body.Replicas, o)
+	}
+	done(w, r, err)
+}
+
 func (s *Server) serveTransfer(w http.ResponseWriter, r *http.Request) {
 	var body api.Transfer
 	o, err := s.order(w, r, &body, &body.Reason)

@@ -46,6 +46,8 @@ func (s *Server) apiRoutes() []apiRoute {
 			Query: []param{paramJob}, Streams: map[string]any{typeSSE: api.Document{}}}, s.leaderOnly(s.serveStream)},
 		{route{Method: "POST", Path: "/api/v1/jobs/{job}/rules", Summary: "Change some rules of a job",
 			Body: api.RulesChange{}}, s.leaderOnly(s.serveConfigure)},
+		{route{Method: "POST", Path: "/api/v1/jobs/{job}/scale", Summary: "Say how many replicas are wanted of a job, for its launchers",
+			Body: api.Scale{}}, s.leaderOnly(s.serveScale)},
 		{route{Method: "POST", Path: "/api/v1/leader/transfer", Summary: "Give the leadership to another server",
 			Body: api.Transfer{}}, s.leaderOnly(s.serveTransfer)},
 		{route{Method: "GET", Path: "/api/v1/openapi.json", Summary: "This document"}, serveOpenAPI},

@@ -74,6 +74,7 @@ type Actions interface {
 	Kill(ctx context.Context, job string, id quorum.ReplicaID, o Order) error
 	Undo(ctx context.Context, job string, id quorum.ReplicaID, o Order) error
 	Configure(ctx context.Context, job string, c api.RulesChange, o Order) error
+	Scale(ctx context.Context, job string, replicas int, o Order) error
 	Transfer(ctx context.Context, to string, o Order) error
 }
 

@@ -38,6 +38,7 @@ const (
 type options struct {
 	cfg        launch.Config
 	lighthouse connect.Flags
+	asks       connect.Flags // the same once they are filled in, which no one changes
 	python     pythonFlags
 	level      *cli.Choice
 	report     string
@@ -104,10 +105,10 @@ func (o *options) add(cmd *cobra.Command) {
 	o.python.add(f)
 	cli.Group(f, "Flags of a job on several hosts", func(f *pflag.FlagSet) {
 		c.Nodes = 1
-		f.Var(&nodes{n: &c.Nodes}, "nnodes", "hosts on which this command runs, each with --replicas; they need one lighthouse")
-		f.IntVar(&c.Node, "node-rank", 0, "which of them this is, from 0; its replicas are numbered from there on")
+		f.Var(&nodes{n: &c.Nodes}, "nnodes", "hosts on which this command runs, each with --replicas until skerry scale says another number; they need one lighthouse")
+		f.IntVar(&c.Node, "node-rank", 0, "which of them this is, from 0: it has the replicas with this number, and every --nnodes after it")
 	})
-	o.lighthouse.AddOptional(cmd)
+	o.lighthouse.AddOptional(cmd, "one of this process")
 	cli.Group(f, cli.Connection, func(f *pflag.FlagSet) {
 		f.StringVar(&c.Listen, "lighthouse-listen", "127.0.0.1:0", "where a lighthouse of this command listens, host:port; port 0: any")
 	})
@@ -148,7 +149,7 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 	if reap.First() {
 		reaper.Go(func() { reap.Run(reaping) })
 	}
-	scaled, err := scale.Listen(o.cfg.Job, l)
+	scaled, err := scale.Listen(o.cfg.Job, &orders{launcher: l, o: o})
 	if err != nil {
 		o.cfg.Log.Warn().Err(err).Msg("skerry scale does not reach this job")
 	}
@@ -222,7 +223,8 @@ func (o *options) fill(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	c.Env = guardVars(c.Guard)
-	c.Steps = o.steps
+	o.asks = o.lighthouse
+	c.Steps, c.Wanted = o.steps, o.wanted
 	level, err := zerolog.ParseLevel(o.level.String())
 	if err != nil {
 		return err

@@ -1,14 +1,19 @@
 package scale
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -71,6 +76,37 @@ func TestScale(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The lighthouse that is named is asked. The launcher of this host is, where that knows no such job;
+// what neither knows is not there, and what the lighthouse refuses is tried nowhere else.
+func TestLighthouseIsAskedFirst(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	house := lighthousetest.Start(t, nil)
+	l := launcher{make(chan int, 1)}
+	s, err := Listen("vision", l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // it has no more to say
+	say := func(args ...string) (string, error) {
+		cmd := Command()
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
+		cmd.SetArgs(append(args, "--lighthouse="+house.Addr))
+		err := cmd.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	if text, err := say("vision", "3"); err != nil || text != "vision: 3 replicas wanted\n" || <-l.wanted != 3 {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := say("other", "3"); cli.StatusOf(err) != cli.StatusNotFound || !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), `no job is called "other"`) {
+		t.Errorf("of a job that is nowhere: %v", err)
+	}
+	if _, err := say("a b", "3"); err == nil || errors.Is(err, ErrNone) {
+		t.Errorf("of a name that no job has: %v", err)
 	}
 }
 

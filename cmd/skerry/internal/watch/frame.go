@@ -117,6 +117,9 @@ func (s *seen) job(j api.Job, now time.Time, wide bool) []line {
 	if !j.Stands || j.Wanted != "" {
 		all = append(all, line{{"  next: " + Called(cmp.Or(j.Wanted, j.Reason), wide), warn}})
 	}
+	if wanted := WantedReplicas(j); wanted != "" {
+		all = append(all, plain("  replicas wanted: "+wanted))
+	}
 	if e, ok := s.changes[j.Job]; ok {
 		text := fmt.Sprintf("  last change %v ago · %s", now.Sub(time.UnixMilli(e.AtMs)).Truncate(time.Second), Told(e, wide))
 		all = append(all, line{{text, dim}})

@@ -70,13 +70,17 @@ func (t *teller) jobLine(j api.Job) string {
 	if j.State != "" {
 		state = printable.Line(j.State) + ", "
 	}
+	wanted := ""
+	if w := WantedReplicas(j); w != "" {
+		wanted = "; replicas wanted: " + w
+	}
 	switch {
 	case j.QuorumID == 0:
-		return state + "no quorum yet: " + Called(j.Reason, t.wide)
+		return state + "no quorum yet: " + Called(j.Reason, t.wide) + wanted
 	case j.Stands:
-		return fmt.Sprintf("%squorum %s round %d stands, %d of %s take part", state, Quorum(j, t.wide), j.Round, j.Participants, cli.Plural(j.Members, "member"))
+		return fmt.Sprintf("%squorum %s round %d stands, %d of %s take part", state, Quorum(j, t.wide), j.Round, j.Participants, cli.Plural(j.Members, "member")) + wanted
 	}
-	return fmt.Sprintf("%squorum %s fell: %s", state, Quorum(j, t.wide), Called(j.FellBy, t.wide))
+	return fmt.Sprintf("%squorum %s fell: %s", state, Quorum(j, t.wide), Called(j.FellBy, t.wide)) + wanted
 }
 
 func (t *teller) replicaLine(r api.Replica) string {

@@ -32,6 +32,7 @@ func job(name string, stands bool) api.Job {
 	}}
 	if !stands {
 		j.State, j.FellBy = "reforming", "replica-0:00000000-0000-0000-0000-000000000000 died"
+		j.WantedReplicas, j.Launchers = &api.Wanted{Replicas: 6, AtMs: 1, Reason: "more\x1b[2J machines"}, 2
 	}
 	for _, r := range []struct {
 		id, state, why string
@@ -106,7 +107,7 @@ func TestHostile(t *testing.T) {
 	var s seen
 	now := time.UnixMilli(1)
 	hostile := api.Job{
-		JobFacts: api.JobFacts{Job: h, State: h, QuorumID: 1, FellBy: h, Reason: h, Wanted: h},
+		JobFacts: api.JobFacts{Job: h, State: h, QuorumID: 1, FellBy: h, Reason: h, Wanted: h, WantedReplicas: &api.Wanted{Replicas: 1, By: h, From: h, Reason: h}},
 		Replicas: []api.Replica{{ReplicaID: h, State: h, Phase: h, Why: h}},
 	}
 	s.take(now, api.Overview{Head: api.Head{Addr: h, Leads: true, CertificateWarning: h}, Jobs: []api.Job{hostile}}, nil)
@@ -164,7 +165,7 @@ func TestPipe(t *testing.T) {
 			"job digits: replica-1:00000000 live",
 			"job digits: replica-0:00000000 lost: stream broke",
 			"no answer", "the lighthouse answers",
-			"job digits: step 661 of 60000, reforming, quorum #59 fell: replica-0 died",
+			"job digits: step 661 of 60000, reforming, quorum #59 fell: replica-0 died; replicas wanted: 6, by 2 launchers: more\\x1b[2J machines",
 			"job digits: replica-10:00000000 lost: stream broke",
 		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/connect"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse/api"
@@ -40,6 +41,20 @@ func Step(j api.Job) string {
 		return fmt.Sprintf("step %d of %d", j.MaxStep, j.StepsTotal)
 	}
 	return fmt.Sprintf("step %d", j.MaxStep)
+}
+
+// WantedReplicas is how many replicas an operator wants of a job, and how many launchers see to it;
+// "": no number was asked for.
+func WantedReplicas(j api.Job) string {
+	w := j.WantedReplicas
+	if w == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%d, by %s", w.Replicas, cli.Plural(j.Launchers, "launcher"))
+	if w.Reason != "" {
+		text += ": " + printable.Line(w.Reason)
+	}
+	return text
 }
 
 // Left is how long a job takes from here, "": that is not known.

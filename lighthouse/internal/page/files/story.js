@@ -116,7 +116,7 @@ const groups = {
   "deaths": ["lost", "stuck", "away", "moves", "kill"],
   "joins and goodbyes": ["returned", "left", "drained", "evicted", "draining", "stays"],
   "heals": ["healed"],
-  "what was asked for": ["draining", "evicted", "kill", "configured", "stays", "transfer"],
+  "what was asked for": ["draining", "evicted", "kill", "configured", "stays", "transfer", "scaled"],
   "doubts": ["refused", "apart", "mended", "probation", "moves", "doubted", "diverged", "position_fell"],
   "the lead": ["leader", "transfer"],
 };

@@ -1,0 +1,69 @@
+package lighthouse
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/lighthouse/api"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/scaling"
+	"github.com/skerry-ft/skerry/lighthouse/internal/web"
+	"github.com/skerry-ft/skerry/quorum"
+	"github.com/skerry-ft/skerry/quorum/story"
+)
+
+// Scale implements web.Actions: it keeps how many replicas are wanted of a job.
+func (s behind) Scale(ctx context.Context, name string, replicas int, o web.Order) error {
+	return s.apply(ctx, name, change{
+		rules: func(j *job, now time.Time) (cluster.Command, error) {
+			w := api.Wanted{Replicas: replicas, AtMs: now.UnixMilli(), By: o.By, From: o.From, Reason: o.Reason}
+			text := fmt.Sprintf("%d replicas are wanted", replicas)
+			if before := j.leadership.ledger.Wanted(j.name); before != nil {
+				w.AtMs = max(w.AtMs, before.AtMs+1)
+				text += fmt.Sprintf(", not %d,", before.Replicas)
+			}
+			err := j.board.Check(scaling.Order{
+				Replicas: replicas, Name: j.name, Job: j.machine.Status(now), Most: s.cfg.MaxReplicasPerJob, Leads: now.Sub(j.leadership.began),
+			})
+			if err == nil {
+				j.leadership.feed.Ordered(j.name, now.UnixMilli(), story.Scaled, text, o)
+			}
+			return cluster.Command{Kind: cluster.CommandScale, Wanted: &w}, err
+		},
+		done: func(j *job) { j.board.Tell() },
+	})
+}
+
+// Wanted implements skerrypb.LighthouseServer.
+func (l *lighthouseService) Wanted(ctx context.Context, req *skerrypb.WantedRequest) (*skerrypb.WantedResponse, error) {
+	q, err := scaling.QueryOf(req)
+	if err != nil {
+		return nil, wire.StatusError(err)
+	}
+	j, err := l.server.existing(ctx, q.Job)
+	if err != nil {
+		return nil, wire.StatusError(err)
+	}
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(j.leadership.ctx, stop)()
+	a := scaling.Answer{Wanted: j.board.Await(waiting, q)}
+	err = j.do(ctx, func(now time.Time) { a.Finished = j.machine.Status(now).State == quorum.JobFinished })
+	return a.Proto(), wire.StatusError(err)
+}
+
+// Scale implements skerrypb.LighthouseServer.
+func (l *lighthouseService) Scale(ctx context.Context, req *skerrypb.ScaleRequest) (*skerrypb.ScaleResponse, error) {
+	err := behind{l.server}.Scale(ctx, req.GetJob(), int(req.GetReplicas()), l.server.orderOf(ctx, skerrypb.Lighthouse_Scale_FullMethodName, req))
+	if err != nil {
+		return nil, wire.StatusError(err)
+	}
+	j, err := l.server.existing(ctx, req.GetJob())
+	if err != nil {
+		return nil, wire.StatusError(err)
+	}
+	return &skerrypb.ScaleResponse{Launchers: uint32(j.board.Launchers())}, nil
+}

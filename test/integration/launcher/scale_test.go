@@ -1,0 +1,121 @@
+package launcher
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
+	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
+)
+
+// begun are the replicas that a launcher has started, sorted.
+func begun(p *testkit.Program) []string {
+	all := make(map[string]bool)
+	for _, m := range started.FindAllStringSubmatch(p.String(), -1) {
+		all[m[3]] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// scale runs skerry scale, and wants it to end well.
+func scale(t *testing.T, args ...string) {
+	t.Helper()
+	p := testkit.Start(t, "skerry scale", nil, append([]string{builds.Path(t, "cmd/skerry"), "scale"}, args...)...)
+	if status := p.Exits(); status != 0 {
+		t.Fatalf("status %d\n%s", status, p)
+	}
+}
+
+// Two hosts have two of four replicas each when four are wanted in place of two, and one of them one
+// less when three are: the highest drains, and no other is touched. All of it is told by one command,
+// which need not run on either host.
+func TestScaleOverHosts(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds the programs: run without -short")
+	}
+	l := lighthousetest.Start(t, nil)
+	job := "digits"
+	var hosts []*testkit.Program
+	for rank := range 2 {
+		hosts = append(hosts, run(t, "--nnodes=2", fmt.Sprintf("--node-rank=%d", rank), "--replicas=1", "--grace=1m", "--job="+job, "--lighthouse="+l.Addr, "--",
+			builds.Path(t, "examples/digits/trainer"), "-steps=100000", "-step-time=20ms"))
+	}
+	for rank, p := range hosts {
+		p.Says(fmt.Sprintf("replica-%d | step 50: ", rank), 0)
+	}
+	shows := func(text string) {
+		t.Helper()
+		testkit.Eventually(t, "skerry status shows "+text, func() bool {
+			p := testkit.Start(t, "skerry status", nil, builds.Path(t, "cmd/skerry"), "status", "--lighthouse="+l.Addr)
+			return p.Exits() == 0 && strings.Contains(p.String(), text)
+		})
+	}
+	scale(t, job, "4", "--lighthouse="+l.Addr, "--reason=more machines")
+	hosts[0].Says("replica-2 | step ", 0)
+	hosts[1].Says("replica-3 | step ", 0)
+	shows("replicas wanted: 4, by 2 launchers: more machines\n")
+	scale(t, job, "3", "--lighthouse="+l.Addr)
+	hosts[1].Says("replica ended outcome=done replica_id=replica-3", hosts[1].Says("replica-3 | draining: ", 0))
+	shows("replicas wanted: 3, by 2 launchers: asked for with skerry scale\n")
+	shows("3 participants")
+	for rank, want := range [][]string{{"replica-0", "replica-2"}, {"replica-1", "replica-3"}} {
+		if got := begun(hosts[rank]); !slices.Equal(got, want) {
+			t.Errorf("host %d has started %q, want %q", rank, got, want)
+		}
+	}
+	for _, p := range hosts {
+		p.Signal(syscall.SIGTERM)
+	}
+	for rank, p := range hosts {
+		if status, text := p.Exits(), p.String(); status != 0 || !strings.Contains(text, "replicas: 2 done; restarts: 0") || crashed.MatchString(text) {
+			t.Errorf("host %d: status %d\n%s", rank, status, text)
+		}
+	}
+}
+
+// crashed is what a launcher says of a replica that did not end well.
+var crashed = regexp.MustCompile("replica crashed|replica given up")
+
+// runs counts those of a test in one process.
+var runs atomic.Int64
+
+// A host without a share waits, and ends when the others have finished the job. Where no lighthouse is
+// named, the launcher of this host passes the order on to its own.
+func TestHostWithoutAShare(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds the programs: run without -short")
+	}
+	l := lighthousetest.Start(t, nil)
+	job := fmt.Sprintf("shared-by-%d-%d", os.Getpid(), runs.Add(1)) // the launchers of this machine are found by it
+	var hosts []*testkit.Program
+	for rank := range 2 {
+		hosts = append(hosts, run(t, "--nnodes=2", fmt.Sprintf("--node-rank=%d", rank), "--grace=1m", "--job="+job, "--lighthouse="+l.Addr, "--",
+			builds.Path(t, "examples/digits/trainer"), "-steps=100000", "-step-time=20ms"))
+	}
+	for rank, p := range hosts {
+		p.Says(fmt.Sprintf("replica-%d | step 50: ", rank), 0)
+	}
+	scale(t, job, "1")
+	hosts[1].Says("replica ended outcome=done replica_id=replica-1", 0)
+	hosts[0].Says("replica-0 | step ", len(hosts[0].String()))
+	select {
+	case <-hosts[1].Ended():
+		t.Fatalf("the host without a share has ended while the job goes on\n%s", hosts[1])
+	default:
+	}
+	hosts[0].Signal(syscall.SIGTERM) // its replica leaves in good order, as the last one
+	for rank, p := range hosts {
+		if status, text := p.Exits(), p.String(); status != 0 || !strings.Contains(text, "replicas: 1 done; restarts: 0") {
+			t.Errorf("host %d: status %d\n%s", rank, status, text)
+		}
+	}
+}

@@ -1,5 +1,5 @@
-// Package scale measures what one edge, one message, one ballot and one member cost, which
-// docs/SCALE.md and internal/sim/many multiply. It has benchmarks only:
+// Package scale measures what one edge and one message of a full mesh cost, for the arithmetic of
+// large jobs. It has benchmarks only:
 //
 //	go test ./test/scale -run '^$' -bench . -benchtime 20x
 package scale

@@ -9,6 +9,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/access"
 	"github.com/skerry-ft/skerry/lighthouse/internal/scaling"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
@@ -47,6 +48,7 @@ func (l *lighthouseService) Wanted(ctx context.Context, req *skerrypb.WantedRequ
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
+	q.From = access.AskerOf(ctx, l.server.guard, skerrypb.Lighthouse_Wanted_FullMethodName, req).From
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(j.leadership.ctx, stop)()

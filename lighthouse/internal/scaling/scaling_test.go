@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,6 +92,42 @@ func TestLaunchersAreCounted(t *testing.T) {
 		<-time.After(kept/2 + 1)
 		if n := b.Launchers(); n != 1 {
 			t.Errorf("%d launchers have asked of late, want 1", n)
+		}
+	})
+}
+
+// Of many answers that are to wait some are given at once, and one address counts as no more than
+// some launchers, whatever nodes it names.
+func TestCallersAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := New((&ledger{}).wanted)
+		var atOnce atomic.Int64
+		var calls sync.WaitGroup
+		for node := range maxWaiting + 10 {
+			calls.Go(func() {
+				began := time.Now()
+				b.Await(t.Context(), Query{From: "10.0.0.1", Node: node, Nodes: maxNodes, Hold: MaxHold})
+				if time.Since(began) == 0 {
+					atOnce.Add(1)
+				}
+			})
+		}
+		calls.Wait()
+		if n := atOnce.Load(); n != 10 {
+			t.Errorf("%d answers came at once, want 10", n)
+		}
+		if n := b.Launchers(); n != maxOfCaller {
+			t.Errorf("one address is %d launchers, want %d", n, maxOfCaller)
+		}
+		b.Await(t.Context(), Query{From: "10.0.0.2", Node: maxNodes - 1, Nodes: maxNodes})
+		if n := b.Launchers(); n != maxOfCaller+1 {
+			t.Errorf("with another address: %d launchers, want %d", n, maxOfCaller+1)
+		}
+		began := time.Now()
+		b.Await(t.Context(), Query{From: "10.0.0.1", Nodes: 1, Hold: MaxHold})
+		if time.Since(began) != MaxHold {
+			t.Errorf("afterwards an answer waits %v, want %v", time.Since(began), MaxHold)
 		}
 	})
 }

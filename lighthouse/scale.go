@@ -53,7 +53,10 @@ func (l *lighthouseService) Wanted(ctx context.Context, req *skerrypb.WantedRequ
 	defer stop()
 	defer context.AfterFunc(j.leadership.ctx, stop)()
 	a := scaling.Answer{Wanted: j.board.Await(waiting, q)}
-	err = j.do(ctx, func(now time.Time) { a.Finished = j.machine.Status(now).State == quorum.JobFinished })
+	err = j.do(ctx, func(now time.Time) {
+		state := j.machine.Status(now).State
+		a.Finished, a.Idle = state == quorum.JobFinished, state == quorum.JobIdle
+	})
 	return a.Proto(), wire.StatusError(err)
 }
 

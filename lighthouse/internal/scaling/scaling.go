@@ -63,11 +63,12 @@ type Answer struct {
 	api.Wanted // zero: no number was ever asked for, or the job has finished since
 
 	Finished bool // all replicas of the job left in good order
+	Idle     bool // none is here, and it has not finished
 }
 
 // Proto is the answer as a message.
 func (a Answer) Proto() *skerrypb.WantedResponse {
-	resp := &skerrypb.WantedResponse{Finished: a.Finished}
+	resp := &skerrypb.WantedResponse{Finished: a.Finished, Idle: a.Idle}
 	if a.AtMs != 0 {
 		resp.Wanted = &skerrypb.WantedReplicas{Replicas: uint32(a.Replicas), AtMs: a.AtMs, By: a.By, From: a.From, Reason: a.Reason}
 	}

@@ -18,7 +18,7 @@ func (o *options) wanted(ctx context.Context, q launch.Query) (w launch.Wanted, 
 		resp, err := c.Wanted(ctx, &skerrypb.WantedRequest{
 			Job: o.cfg.Job, Node: uint32(o.cfg.Node), Nodes: uint32(o.cfg.Nodes), SeenAtMs: q.SeenMs, HoldMs: uint32(q.Hold.Milliseconds()),
 		})
-		w = launch.Wanted{Replicas: int(resp.GetWanted().GetReplicas()), AtMs: resp.GetWanted().GetAtMs(), Finished: resp.GetFinished()}
+		w = launch.Wanted{Replicas: int(resp.GetWanted().GetReplicas()), AtMs: resp.GetWanted().GetAtMs(), Finished: resp.GetFinished(), Idle: resp.GetIdle()}
 		return err
 	})
 	return w, err

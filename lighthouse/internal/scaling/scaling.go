@@ -191,6 +191,8 @@ func (b *Board) Check(o Order) error {
 		most = min(most, rule)
 	}
 	switch {
+	case o.Replicas == 0: // takes the number back, which needs no launcher
+		return nil
 	case o.Replicas < least:
 		return fmt.Errorf("%w: %w = %d, want %d or more: the job's min_replicas", quorum.ErrInvalid, errNumber, o.Replicas, least)
 	case o.Replicas > most:

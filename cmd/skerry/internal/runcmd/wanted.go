@@ -45,7 +45,7 @@ func (s *orders) Scale(ctx context.Context, replicas int) error {
 	defer cancel()
 	err := scale.Order(within, s.o.asks.At(at, 0), s.o.cfg.Job, replicas, "asked for with skerry scale on a launcher's host")
 	switch {
-	case errors.Is(err, quorum.ErrInvalid), err == nil && s.o.cfg.Nodes > 1:
+	case replicas == 0, errors.Is(err, quorum.ErrInvalid), err == nil && s.o.cfg.Nodes > 1:
 		return err
 	case s.o.cfg.Nodes > 1:
 		return fmt.Errorf("this launcher is one of %d, and the lighthouse that tells them all does not take it: %w", s.o.cfg.Nodes, err)

@@ -113,8 +113,12 @@ type Config struct {
 
 	// Wanted asks the lighthouse how many replicas are wanted, again and again while Run runs,
 	// and this launcher starts or drains what makes its share of them. Where that is 0, Run
-	// waits until there is one, or the job has finished. nil: Scale alone says the number.
+	// waits until there is one, the job has finished, or WaitLimit is over. nil: Scale alone says the number.
 	Wanted func(ctx context.Context, q Query) (Wanted, error)
+
+	// WaitLimit is how long a launcher without a share waits while no replica of the job is there,
+	// or no lighthouse answers that knows the job. 0 means five minutes.
+	WaitLimit time.Duration
 
 	// Log is told what is started, what ended and why. Its writer must not block.
 	Log zerolog.Logger
@@ -140,6 +144,7 @@ type Wanted struct {
 	Replicas int   // of the job, all launchers together
 	AtMs     int64 // rises with each order; 0: no number was asked for
 	Finished bool  // all replicas of the job have left in good order
+	Idle     bool  // none is there, and it has not finished
 }
 
 // Defaults of Config.
@@ -148,6 +153,7 @@ const (
 	DefaultRefillAfter = 10 * time.Minute
 	DefaultGrace       = 30 * time.Second
 	DefaultKillGrace   = 5 * time.Second
+	defaultWaitLimit   = 5 * time.Minute
 	defaultJob         = "default"
 )
 
@@ -162,6 +168,7 @@ func (c Config) withDefaults() Config {
 	c.RefillAfter = cmp.Or(c.RefillAfter, DefaultRefillAfter)
 	c.Grace = cmp.Or(c.Grace, DefaultGrace)
 	c.KillGrace = cmp.Or(c.KillGrace, DefaultKillGrace)
+	c.WaitLimit = cmp.Or(c.WaitLimit, defaultWaitLimit)
 	c.Listen = cmp.Or(c.Listen, layout.Loopback+":0")
 	return c
 }
@@ -187,6 +194,7 @@ func (c Config) Validate() error {
 	problems.NotNegative(&l, "RefillAfter", c.RefillAfter)
 	problems.NotNegative(&l, "Grace", c.Grace)
 	problems.NotNegative(&l, "KillGrace", c.KillGrace)
+	problems.NotNegative(&l, "WaitLimit", c.WaitLimit)
 	l.Want(c.Nodes <= 1 || len(c.Lighthouse) > 0, "Lighthouse", c.Lighthouse, "the address of one that all %d nodes reach: start it by skerry lighthouse", c.Nodes)
 	l.Want(len(c.CUDADevices) == 0 || len(c.CUDADevices) >= c.Replicas*c.Ranks, "CUDADevices", c.CUDADevices,
 		"one for each of %d ranks", c.Replicas*c.Ranks)

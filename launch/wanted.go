@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/backoff"
+	"github.com/skerry-ft/skerry/internal/logkey"
 )
 
 // How long the lighthouse may keep the answer back for news. That a job has finished is told when
@@ -22,7 +23,8 @@ var askAgain = backoff.Backoff{First: 500 * time.Millisecond, Most: 10 * time.Se
 // is while there is no answer.
 func (r *run) ask(ctx context.Context, addresses []string) {
 	var last Wanted
-	share := r.cfg.Replicas
+	var waits vain
+	share, first := r.cfg.Replicas, true
 	for pauses := askAgain; ctx.Err() == nil; {
 		q := Query{Lighthouse: addresses, SeenMs: last.AtMs, Hold: hold}
 		if share == 0 {
@@ -30,25 +32,42 @@ func (r *run) ask(ctx context.Context, addresses []string) {
 		}
 		asked := time.Now()
 		w, err := r.cfg.Wanted(ctx, q)
+		if ctx.Err() == nil && share == 0 && waits.over(&r.cfg, w.Idle, err) { // as if the job had finished
+			w, err = last, nil
+			w.Finished = true
+		}
 		if err != nil {
 			r.cfg.Log.Debug().Err(err).Msg("no answer to how many replicas are wanted")
 			_ = pauses.Wait(ctx) // or ctx ends
 			continue
 		}
-		if w == last {
+		if first {
+			r.overridden(w)
+		}
+		if first = false; w == last {
 			if time.Since(asked) < q.Hold/2 { // a lighthouse that does not wait is not to be asked all the time
 				_ = pauses.Wait(ctx)
 			}
 			continue
 		}
 		pauses.Reset()
-		if last = w; w.AtMs != 0 {
-			share = r.plan.Share(w.Replicas)
+		if w.AtMs != 0 && w.AtMs != last.AtMs {
+			share, waits = r.plan.Share(w.Replicas), vain{}
 		}
+		last = w
 		select {
 		case r.news <- w:
 		case <-ctx.Done():
 		}
+	}
+}
+
+// overridden warns that what an operator asked for before this launcher began goes before its own
+// number.
+func (r *run) overridden(w Wanted) {
+	if own := r.cfg.Replicas * r.plan.Nodes; w.AtMs != 0 && w.Replicas != own {
+		r.cfg.Log.Warn().Int("wanted", w.Replicas).Int("replicas", own).Str(logkey.Job, r.cfg.Job).
+			Msg("a number of an earlier skerry scale is wanted, not that of --replicas: take it back with skerry scale JOB 0, or give another")
 	}
 }
 

@@ -50,6 +50,8 @@ func (s *Server) allowed(ctx context.Context, method string, req any) (context.C
 			err = fmt.Errorf("%w; %s", err, joinHint)
 		} else if access.JoinsTorchft(method) {
 			err = namesJob(ctx, s.joinsOnly(ctx), "join token")
+		} else if access.Launches(method) {
+			err = s.joinsJob(ctx, access.JobOf(req))
 		}
 	case s.needsToken(method):
 		err = s.guard.CheckToken(ctx, method, req)

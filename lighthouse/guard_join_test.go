@@ -56,6 +56,13 @@ func TestJoinTokenAtTheLighthouse(t *testing.T) {
 				t.Errorf("session of %s with another job's join token: %v", id, err)
 			}
 		}
+		asks := &skerrypb.WantedRequest{Job: "vision", Nodes: 1}
+		if _, err := skerrypb.NewLighthouseClient(guarded(t, other, s.Addr)).Wanted(t.Context(), asks); !denied(err, `of job "text", and this is job "vision"`) {
+			t.Errorf("a launcher with another job's join token: %v", err)
+		}
+		if _, err := skerrypb.NewLighthouseClient(dial(t, s.Addr)).Wanted(t.Context(), asks); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("a launcher without a token: %v, want Unauthenticated", err)
+		}
 		bearer := []string{"Authorization", "Bearer " + string(token.Reveal())}
 		if got := request(t, browser(t, &guard.Guard{}), "POST", s.URL("/jobs/vision/replicas/a/evict"), nil, bearer...); got != 401 {
 			t.Errorf("evict over HTTP with the join token: %d, want 401", got)

@@ -59,8 +59,13 @@ func (s *Server) rightfulJob(ctx context.Context, job string) error {
 	if err := s.guard.CheckRole(ctx, job, guard.Replica, guard.Lighthouse); err != nil {
 		return err
 	}
+	return s.joinsJob(ctx, job)
+}
+
+// joinsJob says whether the caller's join token, if it has shown one, is of job.
+func (s *Server) joinsJob(ctx context.Context, job string) error {
 	if bound := s.joinsOnly(ctx); bound != "" && bound != job {
-		return fmt.Errorf("%w: the caller's join token is of job %q, and this is job %q", guard.ErrDenied, guard.Shown(bound), job)
+		return fmt.Errorf("%w: the caller's join token is of job %q, and this is job %q", guard.ErrDenied, guard.Shown(bound), guard.Shown(job))
 	}
 	return nil
 }

@@ -60,6 +60,9 @@ func roleCalls(ctx context.Context) []roleCall {
 		{"history of its job", rpc(func(c skerrypb.LighthouseClient) error {
 			return second(c.History(ctx, &skerrypb.HistoryRequest{Job: "vision"}))
 		}), "lighthouse replica operator bound"},
+		{"a launcher's question", rpc(func(c skerrypb.LighthouseClient) error {
+			return second(c.Wanted(ctx, &skerrypb.WantedRequest{Job: "vision", Nodes: 1}))
+		}), "lighthouse replica operator bound"},
 		{"evict", rpc(func(c skerrypb.LighthouseClient) error {
 			return second(c.Evict(ctx, &skerrypb.EvictRequest{Job: "vision", ReplicaId: "a"}))
 		}), "lighthouse operator"},
@@ -276,6 +279,9 @@ func TestOpenJoins(t *testing.T) {
 	beat := &torchftpb.LighthouseHeartbeatRequest{ReplicaId: "b"}
 	if _, err := torchftpb.NewLighthouseServiceClient(conn).Heartbeat(t.Context(), beat); err != nil {
 		t.Errorf("torchft's heartbeat: %v", err)
+	}
+	if _, err := skerrypb.NewLighthouseClient(conn).Wanted(t.Context(), &skerrypb.WantedRequest{Job: "ours", Nodes: 1}); err != nil {
+		t.Errorf("a launcher's question: %v", err)
 	}
 	_, err := skerrypb.NewLighthouseClient(conn).Evict(t.Context(), &skerrypb.EvictRequest{Job: "ours", ReplicaId: "a"})
 	if status.Code(err) != codes.Unauthenticated {

@@ -9,21 +9,29 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/access"
 	"github.com/skerry-ft/skerry/lighthouse/internal/scaling"
 	"github.com/skerry-ft/skerry/lighthouse/internal/web"
 	"github.com/skerry-ft/skerry/quorum"
 	"github.com/skerry-ft/skerry/quorum/story"
 )
 
-// Scale implements web.Actions: it keeps how many replicas are wanted of a job.
+// Scale implements web.Actions: it keeps how many replicas are wanted of a job; 0: no number any more.
 func (s behind) Scale(ctx context.Context, name string, replicas int, o web.Order) error {
 	return s.apply(ctx, name, change{
 		rules: func(j *job, now time.Time) (cluster.Command, error) {
+			before := j.leadership.ledger.Wanted(j.name)
+			if replicas == 0 && before == nil {
+				return cluster.Command{}, nil // there is none to take back
+			}
 			w := api.Wanted{Replicas: replicas, AtMs: now.UnixMilli(), By: o.By, From: o.From, Reason: o.Reason}
 			text := fmt.Sprintf("%d replicas are wanted", replicas)
-			if before := j.leadership.ledger.Wanted(j.name); before != nil {
+			if before != nil {
 				w.AtMs = max(w.AtMs, before.AtMs+1)
 				text += fmt.Sprintf(", not %d,", before.Replicas)
+			}
+			if replicas == 0 { // the ledger keeps no such number
+				text = fmt.Sprintf("the wanted number of replicas, %d, is taken back", before.Replicas)
 			}
 			err := j.board.Check(scaling.Order{
 				Replicas: replicas, Name: j.name, Job: j.machine.Status(now), Most: s.cfg.MaxReplicasPerJob, Leads: now.Sub(j.leadership.began),
@@ -47,11 +55,15 @@ func (l *lighthouseService) Wanted(ctx context.Context, req *skerrypb.WantedRequ
 	if err != nil {
 		return nil, wire.StatusError(err)
 	}
+	q.From = access.AskerOf(ctx, l.server.guard, skerrypb.Lighthouse_Wanted_FullMethodName, req).From
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(j.leadership.ctx, stop)()
 	a := scaling.Answer{Wanted: j.board.Await(waiting, q)}
-	err = j.do(ctx, func(now time.Time) { a.Finished = j.machine.Status(now).State == quorum.JobFinished })
+	err = j.do(ctx, func(now time.Time) {
+		state := j.machine.Status(now).State
+		a.Finished, a.Idle = state == quorum.JobFinished, state == quorum.JobIdle
+	})
 	return a.Proto(), wire.StatusError(err)
 }
 

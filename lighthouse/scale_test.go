@@ -74,14 +74,30 @@ func TestScale(t *testing.T) {
 	if w := ask(next.Addr, &skerrypb.WantedRequest{Job: "default", Nodes: 2}).GetWanted(); w.GetReplicas() != 6 || w.GetAtMs() != before.WantedReplicas.AtMs {
 		t.Errorf("the next leader tells %v", w)
 	}
+	takeBack(t, next, before.WantedReplicas.AtMs)
 	var texts []string
 	for _, e := range events(t, next, "?job=default") {
 		if e.Kind == "scaled" {
 			texts = append(texts, e.Text)
 		}
 	}
-	if len(texts) != 2 || !strings.HasPrefix(texts[0], "12 replicas are wanted by 127.0.0.1") || !strings.HasPrefix(texts[1], "6 replicas are wanted, not 12, by ") || !strings.HasSuffix(texts[1], ": less") {
+	if len(texts) != 3 || !strings.HasPrefix(texts[2], "the wanted number of replicas, 6, is taken back by ") || !strings.HasPrefix(texts[0], "12 replicas are wanted by 127.0.0.1") || !strings.HasPrefix(texts[1], "6 replicas are wanted, not 12, by ") || !strings.HasSuffix(texts[1], ": less") {
 		t.Errorf("told: %q", texts)
+	}
+}
+
+// takeBack takes the number back: a launcher that knew it learns so at once.
+func takeBack(t testing.TB, l *lighthousetest.Server, seenMs int64) {
+	t.Helper()
+	if resp := call(t, "POST", l.URL("/api/v1/jobs/default/scale"), `{"replicas":0,"reason":"as before"}`); resp.StatusCode != http.StatusNoContent {
+		t.Errorf("the number is taken back: %d", resp.StatusCode)
+	}
+	if w := wantedAt(t, l).WantedReplicas; w != nil {
+		t.Errorf("kept after it was taken back: %+v", w)
+	}
+	req := &skerrypb.WantedRequest{Job: "default", Nodes: 2, SeenAtMs: seenMs, HoldMs: 30_000}
+	if resp, err := skerrypb.NewLighthouseClient(dial(t, l.Addr)).Wanted(t.Context(), req); err != nil || resp.GetWanted() != nil {
+		t.Errorf("a launcher is told %v, %v of a number that was taken back", resp, err)
 	}
 }
 
@@ -94,6 +110,7 @@ func TestScaleRefused(t *testing.T) {
 	path := l.URL("/api/v1/jobs/default/scale")
 	for body, code := range map[string]string{
 		`{"replicas":1,"reason":"r"}`: "invalid", `{"replicas":-1,"reason":"r"}`: "invalid", `{"replicas":99999,"reason":"r"}`: "invalid", `{"replicas":3}`: "invalid",
+		`{"reason":"r"}`: "invalid",
 	} {
 		if got := refused(t, call(t, "POST", path, body), http.StatusBadRequest); got != code {
 			t.Errorf("%s: %q, want %q", body, got, code)

@@ -17,8 +17,9 @@ type Action struct {
 
 // Scale is the body of an order for a number of replicas.
 type Scale struct {
-	// Replicas is how many replicas the job is to have. Its launchers see to it.
-	Replicas int `json:"replicas"`
+	// Replicas is how many replicas the job is to have. Its launchers see to it. 0 takes the number
+	// back: they keep what they have, and the next run begins with what its launchers say.
+	Replicas *int `json:"replicas"`
 	// Reason says why, in 1 to 512 bytes. It stands in the history.
 	Reason string `json:"reason"`
 }

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,6 +59,9 @@ type Flags struct {
 	list    string
 	timeout time.Duration
 	guard   guard.Options
+
+	last   *atomic.Pointer[string] // the address that answered last, of all that At has made
+	sticks bool                    // it is asked first
 }
 
 // Add gives a command the flags.
@@ -81,11 +85,13 @@ func (l *Flags) AddOptional(cmd *cobra.Command, without string) {
 }
 
 // At are the flags of a lighthouse at some addresses, whose answer may be kept back for hold. The
-// flags themselves stay as they are.
+// flags themselves stay as they are. The server is asked first that answered last: one that hangs would
+// cost each call its timeout and hold.
 func (l *Flags) At(addresses []string, hold time.Duration) *Flags {
 	other := *l
 	other.list = strings.Join(addresses, ",")
 	other.timeout += hold
+	other.sticks = other.last != nil
 	return &other
 }
 
@@ -110,6 +116,7 @@ func (l *Flags) Guard() (guard.Options, error) {
 }
 
 func (l *Flags) add(cmd *cobra.Command, timeout time.Duration) {
+	l.last = new(atomic.Pointer[string])
 	def := os.Getenv(EnvLighthouse)
 	if def == "" {
 		def = fmt.Sprintf("127.0.0.1:%d", lighthouse.DefaultPort)
@@ -193,9 +200,13 @@ func (l *Flags) inTurn(ctx context.Context, try func(ctx context.Context, g *gua
 	if err != nil {
 		return err
 	}
+	l.lastFirst(addresses)
 	var problems []error
 	for _, addr := range addresses {
 		err := try(ctx, g, addr)
+		if l.sticks && (err == nil || cli.StatusOf(err) == cli.StatusNotFound) {
+			l.last.Store(&addr)
+		}
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
@@ -211,6 +222,18 @@ func (l *Flags) inTurn(ctx context.Context, try func(ctx context.Context, g *gua
 		problems = append(problems, err)
 	}
 	return joined(problems)
+}
+
+// lastFirst puts the address that answered last before the others, where it is remembered.
+func (l *Flags) lastFirst(addresses []string) {
+	if !l.sticks {
+		return
+	}
+	if last := l.last.Load(); last != nil && slices.Contains(addresses, *last) {
+		i := slices.Index(addresses, *last)
+		copy(addresses[1:], addresses[:i])
+		addresses[0] = *last
+	}
 }
 
 // joined is what came of all servers: its status is the least of theirs, so that one

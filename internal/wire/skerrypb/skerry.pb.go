@@ -4930,6 +4930,7 @@ type WantedResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Wanted        *WantedReplicas        `protobuf:"bytes,1,opt,name=wanted,proto3" json:"wanted,omitempty"`      // absent: no number was ever asked for
 	Finished      bool                   `protobuf:"varint,2,opt,name=finished,proto3" json:"finished,omitempty"` // all replicas of the job left in good order
+	Idle          bool                   `protobuf:"varint,3,opt,name=idle,proto3" json:"idle,omitempty"`         // no replica of the job is here, and it has not finished
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4974,6 +4975,13 @@ func (x *WantedResponse) GetWanted() *WantedReplicas {
 func (x *WantedResponse) GetFinished() bool {
 	if x != nil {
 		return x.Finished
+	}
+	return false
+}
+
+func (x *WantedResponse) GetIdle() bool {
+	if x != nil {
+		return x.Idle
 	}
 	return false
 }
@@ -6445,10 +6453,11 @@ const file_skerry_proto_rawDesc = "" +
 	"\x05nodes\x18\x03 \x01(\rR\x05nodes\x12\x1c\n" +
 	"\n" +
 	"seen_at_ms\x18\x04 \x01(\x03R\bseenAtMs\x12\x17\n" +
-	"\ahold_ms\x18\x05 \x01(\rR\x06holdMs\"_\n" +
+	"\ahold_ms\x18\x05 \x01(\rR\x06holdMs\"s\n" +
 	"\x0eWantedResponse\x121\n" +
 	"\x06wanted\x18\x01 \x01(\v2\x19.skerry.v1.WantedReplicasR\x06wanted\x12\x1a\n" +
-	"\bfinished\x18\x02 \x01(\bR\bfinished\"\xd5\x06\n" +
+	"\bfinished\x18\x02 \x01(\bR\bfinished\x12\x12\n" +
+	"\x04idle\x18\x03 \x01(\bR\x04idle\"\xd5\x06\n" +
 	"\x11RankQuorumRequest\x12\x1d\n" +
 	"\n" +
 	"group_rank\x18\x01 \x01(\rR\tgroupRank\x12'\n" +

@@ -56,7 +56,8 @@ type LighthouseClient interface {
 	DeleteJob(ctx context.Context, in *DeleteJobRequest, opts ...grpc.CallOption) (*DeleteJobResponse, error)
 	// KillReplica ends a replica's process through its manager.
 	KillReplica(ctx context.Context, in *KillReplicaRequest, opts ...grpc.CallOption) (*KillReplicaResponse, error)
-	// Scale says how many replicas are wanted of a job. The launchers of its replicas see to it.
+	// Scale says how many replicas are wanted of a job. The launchers of its replicas see to it; 0
+	// takes the number back.
 	Scale(ctx context.Context, in *ScaleRequest, opts ...grpc.CallOption) (*ScaleResponse, error)
 	// Wanted is how a launcher learns it: the answer comes when it is news, or after a while.
 	Wanted(ctx context.Context, in *WantedRequest, opts ...grpc.CallOption) (*WantedResponse, error)
@@ -212,7 +213,8 @@ type LighthouseServer interface {
 	DeleteJob(context.Context, *DeleteJobRequest) (*DeleteJobResponse, error)
 	// KillReplica ends a replica's process through its manager.
 	KillReplica(context.Context, *KillReplicaRequest) (*KillReplicaResponse, error)
-	// Scale says how many replicas are wanted of a job. The launchers of its replicas see to it.
+	// Scale says how many replicas are wanted of a job. The launchers of its replicas see to it; 0
+	// takes the number back.
 	Scale(context.Context, *ScaleRequest) (*ScaleResponse, error)
 	// Wanted is how a launcher learns it: the answer comes when it is news, or after a while.
 	Wanted(context.Context, *WantedRequest) (*WantedResponse, error)

@@ -33,17 +33,19 @@ func Reads(method string) bool {
 	case skerrypb.Lighthouse_Info_FullMethodName,
 		skerrypb.Lighthouse_History_FullMethodName,
 		skerrypb.Lighthouse_Jobs_FullMethodName,
-		skerrypb.Lighthouse_Wanted_FullMethodName,
 		skerrypb.Cluster_Members_FullMethodName:
 		return true
 	}
 	return describes(method)
 }
 
-// Joins are the calls of replicas. They need the token, unless Config.OpenJoins.
+// Joins are the calls of replicas and their launchers. They need the token, unless Config.OpenJoins.
 func Joins(method string) bool {
-	return method == skerrypb.Lighthouse_Session_FullMethodName || JoinsTorchft(method)
+	return method == skerrypb.Lighthouse_Session_FullMethodName || JoinsTorchft(method) || Launches(method)
 }
+
+// Launches is the call of launchers, which says that they are there, and is answered late.
+func Launches(method string) bool { return method == skerrypb.Lighthouse_Wanted_FullMethodName }
 
 // JoinsTorchft are those of torchft's.
 func JoinsTorchft(method string) bool {
@@ -57,9 +59,9 @@ func RolesOf(method string) []guard.Role {
 	switch {
 	case method == skerrypb.Cluster_Introduce_FullMethodName:
 		return []guard.Role{guard.Lighthouse}
-	case Joins(method):
+	case Joins(method) && !Launches(method):
 		return []guard.Role{guard.Replica, guard.Lighthouse}
-	case Reads(method):
+	case Reads(method), Launches(method):
 		return []guard.Role{guard.Replica, guard.Operator, guard.Lighthouse}
 	}
 	return []guard.Role{guard.Operator, guard.Lighthouse}

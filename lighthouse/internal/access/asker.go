@@ -19,12 +19,13 @@ const (
 	askerKey = "skerry-asker-proof"
 )
 
-// Orders are the calls by which an operator changes something of a job: it is told who asked.
+// Orders are the calls by which an operator changes something of a job, and those of launchers: the
+// leader is told who asked.
 func Orders(method string) bool {
 	switch method {
 	case skerrypb.Lighthouse_Drain_FullMethodName, skerrypb.Lighthouse_Undrain_FullMethodName, skerrypb.Lighthouse_Evict_FullMethodName,
 		skerrypb.Lighthouse_KillReplica_FullMethodName, skerrypb.Lighthouse_Configure_FullMethodName,
-		skerrypb.Lighthouse_Scale_FullMethodName:
+		skerrypb.Lighthouse_Scale_FullMethodName, skerrypb.Lighthouse_Wanted_FullMethodName:
 		return true
 	}
 	return false

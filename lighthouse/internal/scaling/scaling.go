@@ -30,11 +30,16 @@ const (
 	kept = time.Minute
 	// maxNodes bounds the launchers of a job.
 	maxNodes = 4096
+	// maxWaiting bounds the answers of a job that wait for news; others are given at once.
+	maxWaiting = 256
+	// maxOfCaller bounds the launchers that one address says there are.
+	maxOfCaller = 64
 )
 
 // Query is a launcher's question.
 type Query struct {
 	Job    string
+	From   string        // the address of who asks
 	Node   int           // which of the job's launchers asks, from 0
 	Nodes  int           // how many there are
 	SeenMs int64         // AtMs of what it knows; 0: nothing
@@ -58,11 +63,12 @@ type Answer struct {
 	api.Wanted // zero: no number was ever asked for, or the job has finished since
 
 	Finished bool // all replicas of the job left in good order
+	Idle     bool // none is here, and it has not finished
 }
 
 // Proto is the answer as a message.
 func (a Answer) Proto() *skerrypb.WantedResponse {
-	resp := &skerrypb.WantedResponse{Finished: a.Finished}
+	resp := &skerrypb.WantedResponse{Finished: a.Finished, Idle: a.Idle}
 	if a.AtMs != 0 {
 		resp.Wanted = &skerrypb.WantedReplicas{Replicas: uint32(a.Replicas), AtMs: a.AtMs, By: a.By, From: a.From, Reason: a.Reason}
 	}
@@ -76,21 +82,30 @@ type Board struct {
 	mu struct {
 		monitor.Monitor // that there is another number
 
-		asked map[int]time.Time // when a launcher last asked, by its node
+		asked   map[int]asked // by the launcher's node
+		waiting int           // answers that wait for news
 	}
+}
+
+// asked is the last question of a launcher.
+type asked struct {
+	at   time.Time
+	from string
 }
 
 // New makes a board at which no launcher has asked yet; wanted reads the ledger.
 func New(wanted func() *api.Wanted) *Board {
 	b := &Board{wanted: wanted}
-	b.mu.asked = make(map[int]time.Time)
+	b.mu.asked = make(map[int]asked)
 	return b
 }
 
 // Await notes that a launcher asks, and returns what is wanted: at once if it does not know
-// that, else when there is another number, when its hold is over, or when ctx ends.
+// that, or too many wait, else when there is another number, when its hold is over, or when ctx ends.
 func (b *Board) Await(ctx context.Context, q Query) api.Wanted {
-	b.ask(q.Node)
+	if !b.enter(q) {
+		q.Hold = 0
+	}
 	var w api.Wanted
 	look := func() bool {
 		w = api.Wanted{}
@@ -100,23 +115,50 @@ func (b *Board) Await(ctx context.Context, q Query) api.Wanted {
 		return w.AtMs != q.SeenMs || q.Hold <= 0
 	}
 	_ = b.mu.Await(ctx, q.Hold, look) // w is what is wanted in any case
-	b.ask(q.Node)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.waiting--
+	b.noteLocked(q)
 	return w
 }
 
-// ask notes that a launcher is there.
-func (b *Board) ask(node int) {
+// enter notes that a launcher is there, and says whether it may wait.
+func (b *Board) enter(q Query) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mu.asked[node] = time.Now()
+	b.noteLocked(q)
+	b.mu.waiting++
+	return b.mu.waiting <= maxWaiting
+}
+
+// noteLocked notes that a launcher is there, unless its address has named too many.
+func (b *Board) noteLocked(q Query) {
+	if _, known := b.mu.asked[q.Node]; !known {
+		b.forgetLocked()
+		of := 0
+		for _, other := range b.mu.asked {
+			if other.from == q.From {
+				of++
+			}
+		}
+		if of >= maxOfCaller {
+			return
+		}
+	}
+	b.mu.asked[q.Node] = asked{time.Now(), q.From}
+}
+
+// forgetLocked forgets launchers that have not asked of late.
+func (b *Board) forgetLocked() {
+	long := time.Now().Add(-kept)
+	maps.DeleteFunc(b.mu.asked, func(_ int, a asked) bool { return a.at.Before(long) })
 }
 
 // Launchers is how many have asked of late.
 func (b *Board) Launchers() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	long := time.Now().Add(-kept)
-	maps.DeleteFunc(b.mu.asked, func(_ int, at time.Time) bool { return at.Before(long) })
+	b.forgetLocked()
 	return len(b.mu.asked)
 }
 
@@ -149,6 +191,8 @@ func (b *Board) Check(o Order) error {
 		most = min(most, rule)
 	}
 	switch {
+	case o.Replicas == 0: // takes the number back, which needs no launcher
+		return nil
 	case o.Replicas < least:
 		return fmt.Errorf("%w: %w = %d, want %d or more: the job's min_replicas", quorum.ErrInvalid, errNumber, o.Replicas, least)
 	case o.Replicas > most:

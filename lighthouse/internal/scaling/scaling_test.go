@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,42 @@ func TestLaunchersAreCounted(t *testing.T) {
 	})
 }
 
+// Of many answers that are to wait some are given at once, and one address counts as no more than
+// some launchers, whatever nodes it names.
+func TestCallersAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := New((&ledger{}).wanted)
+		var atOnce atomic.Int64
+		var calls sync.WaitGroup
+		for node := range maxWaiting + 10 {
+			calls.Go(func() {
+				began := time.Now()
+				b.Await(t.Context(), Query{From: "10.0.0.1", Node: node, Nodes: maxNodes, Hold: MaxHold})
+				if time.Since(began) == 0 {
+					atOnce.Add(1)
+				}
+			})
+		}
+		calls.Wait()
+		if n := atOnce.Load(); n != 10 {
+			t.Errorf("%d answers came at once, want 10", n)
+		}
+		if n := b.Launchers(); n != maxOfCaller {
+			t.Errorf("one address is %d launchers, want %d", n, maxOfCaller)
+		}
+		b.Await(t.Context(), Query{From: "10.0.0.2", Node: maxNodes - 1, Nodes: maxNodes})
+		if n := b.Launchers(); n != maxOfCaller+1 {
+			t.Errorf("with another address: %d launchers, want %d", n, maxOfCaller+1)
+		}
+		began := time.Now()
+		b.Await(t.Context(), Query{From: "10.0.0.1", Nodes: 1, Hold: MaxHold})
+		if time.Since(began) != MaxHold {
+			t.Errorf("afterwards an answer waits %v, want %v", time.Since(began), MaxHold)
+		}
+	})
+}
+
 // A number that cannot be had is refused with the bound that it breaks.
 func TestCheck(t *testing.T) {
 	t.Parallel()
@@ -109,7 +146,8 @@ func TestCheck(t *testing.T) {
 		{2, job, ""},
 		{8, job, ""},
 		{1, job, "replicas = 1, want 2 or more: the job's min_replicas"},
-		{0, quorum.Status{}, "replicas = 0, want 1 or more"},
+		{0, job, ""},
+		{-1, quorum.Status{}, "replicas = -1, want 1 or more"},
 		{9, job, "replicas = 9, want 8 at most: the job's max_replicas"},
 		{101, quorum.Status{}, "replicas = 101, want 100 at most"},
 		{2, finished, `job "j" has finished: its replicas left in good order`},

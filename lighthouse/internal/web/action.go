@@ -82,8 +82,11 @@ func (s *Server) serveScale(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = s.knownJob(r)
 	}
+	if err == nil && body.Replicas == nil {
+		err = invalid("replicas is missing, want how many, or 0 to take the number back")
+	}
 	if err == nil {
-		err = s.actions.Scale(r.Context(), r.PathValue("job"), body.Replicas, o)
+		err = s.actions.Scale(r.Context(), r.PathValue("job"), *body.Replicas, o)
 	}
 	done(w, r, err)
 }

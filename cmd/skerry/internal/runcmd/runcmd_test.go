@@ -231,8 +231,8 @@ func TestScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Says("replica-2 | got TERM", 0)
-	if err := scale.Call(t.Context(), job, 0); err == nil || !strings.Contains(err.Error(), "replicas = 0, want 1") {
-		t.Errorf("none: %v", err)
+	if err := scale.Call(t.Context(), job, 0); err == nil || !strings.Contains(err.Error(), "no job is called") {
+		t.Errorf("a number is taken back that no lighthouse keeps: %v", err)
 	}
 	p.Signal(syscall.SIGTERM)
 	if status := p.Exits(); status != 0 || strings.Contains(p.String(), "does not reach") {

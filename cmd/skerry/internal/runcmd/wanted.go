@@ -18,7 +18,7 @@ func (o *options) wanted(ctx context.Context, q launch.Query) (w launch.Wanted, 
 		resp, err := c.Wanted(ctx, &skerrypb.WantedRequest{
 			Job: o.cfg.Job, Node: uint32(o.cfg.Node), Nodes: uint32(o.cfg.Nodes), SeenAtMs: q.SeenMs, HoldMs: uint32(q.Hold.Milliseconds()),
 		})
-		w = launch.Wanted{Replicas: int(resp.GetWanted().GetReplicas()), AtMs: resp.GetWanted().GetAtMs(), Finished: resp.GetFinished()}
+		w = launch.Wanted{Replicas: int(resp.GetWanted().GetReplicas()), AtMs: resp.GetWanted().GetAtMs(), Finished: resp.GetFinished(), Idle: resp.GetIdle()}
 		return err
 	})
 	return w, err
@@ -45,7 +45,7 @@ func (s *orders) Scale(ctx context.Context, replicas int) error {
 	defer cancel()
 	err := scale.Order(within, s.o.asks.At(at, 0), s.o.cfg.Job, replicas, "asked for with skerry scale on a launcher's host")
 	switch {
-	case errors.Is(err, quorum.ErrInvalid), err == nil && s.o.cfg.Nodes > 1:
+	case replicas == 0, errors.Is(err, quorum.ErrInvalid), err == nil && s.o.cfg.Nodes > 1:
 		return err
 	case s.o.cfg.Nodes > 1:
 		return fmt.Errorf("this launcher is one of %d, and the lighthouse that tells them all does not take it: %w", s.o.cfg.Nodes, err)

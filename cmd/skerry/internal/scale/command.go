@@ -37,7 +37,9 @@ func Command() *cobra.Command {
 		Long: "Change how many replicas a job has, on all hosts together, whose launchers are skerry run. More are started at\n" +
 			"once, and heal from the others; of fewer the highest are sent SIGTERM, and drain.\n\n" +
 			"The lighthouse keeps the number until the run has finished, and tells it to all launchers. Where none is named, or\n" +
-			"it does not know the job, the skerry run of this user on this host is told, which passes it on to its own.",
+			"it does not know the job, or refuses the order for want of its token, the skerry run of this user on this\n" +
+			"host is told, which passes it on to its own.\n" +
+			"0 takes the number back: all replicas stay, and the next run begins with its own --replicas.",
 		Args: cli.Args,
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -50,13 +52,17 @@ func Command() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			n, err := strconv.Atoi(args[1])
-			if err != nil || n < 1 || n > maxReplicas {
-				return cli.Usagef("REPLICAS = %q, want a number of 1 to %d", args[1], maxReplicas)
+			if err != nil || n < 0 || n > maxReplicas {
+				return cli.Usagef("REPLICAS = %q, want a number of 1 to %d, or 0 to take the number back", args[1], maxReplicas)
 			}
 			if err := tell(cmd.Context(), &l, args[0], n, reason); err != nil {
 				return err
 			}
 			return out.Print(cmd.OutOrStdout(), answer{args[0], n}, func(w io.Writer) error {
+				if n == 0 {
+					_, err := fmt.Fprintf(w, "%s: no number of replicas wanted any more\n", args[0])
+					return err
+				}
 				_, err := fmt.Fprintf(w, "%s: %s wanted\n", args[0], cli.Plural(n, "replica"))
 				return err
 			})
@@ -69,7 +75,8 @@ func Command() *cobra.Command {
 }
 
 // tell tells the lighthouse that is named, and else the launcher of this host. A lighthouse that
-// does not know the job, or no such order, may not be the launcher's own.
+// does not know the job, or no such order, may not be the launcher's own; one that wants a token
+// which this command does not have may take the launcher's.
 func tell(ctx context.Context, l *connect.Flags, job string, replicas int, reason string) error {
 	at, err := l.Given()
 	if err != nil {
@@ -81,7 +88,7 @@ func tell(ctx context.Context, l *connect.Flags, job string, replicas int, reaso
 		if refused == nil {
 			return nil
 		}
-		if !errors.Is(refused, errOld) && cli.StatusOf(refused) != cli.StatusNotFound {
+		if !errors.Is(refused, errOld) && !errors.Is(refused, errRight) && cli.StatusOf(refused) != cli.StatusNotFound {
 			return fmt.Errorf("scale %s: %w", job, refused)
 		}
 	}
@@ -103,17 +110,24 @@ func tell(ctx context.Context, l *connect.Flags, job string, replicas int, reaso
 // errOld marks the answer of a lighthouse of before November 2026, which takes no such order.
 var errOld = errors.New("the lighthouse is too old to keep how many replicas are wanted")
 
+// errRight marks the answer of a lighthouse that takes no order of who asks.
+var errRight = errors.New("this command may not")
+
 // Order tells a lighthouse how many replicas are wanted of a job. Errors: why it refuses; that it
 // cannot be reached.
 func Order(ctx context.Context, l *connect.Flags, job string, replicas int, reason string) error {
-	old := false
+	old, right := false, false
 	err := l.Call(ctx, func(ctx context.Context, c skerrypb.LighthouseClient) error {
 		_, err := c.Scale(ctx, &skerrypb.ScaleRequest{Job: job, Replicas: uint32(replicas), Reason: reason})
-		old = status.Code(err) == codes.Unimplemented
+		code := status.Code(err)
+		old, right = code == codes.Unimplemented, code == codes.PermissionDenied || code == codes.Unauthenticated
 		return err
 	})
-	if err != nil && old {
+	switch {
+	case err != nil && old:
 		return errOld
+	case err != nil && right:
+		return fmt.Errorf("%w: %w", errRight, err)
 	}
 	return err
 }

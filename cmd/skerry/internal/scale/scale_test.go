@@ -13,6 +13,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/internal/guard/guardtest"
+	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 )
 
@@ -107,6 +110,32 @@ func TestLighthouseIsAskedFirst(t *testing.T) {
 	}
 	if _, err := say("a b", "3"); err == nil || errors.Is(err, ErrNone) {
 		t.Errorf("of a name that no job has: %v", err)
+	}
+}
+
+// Where the lighthouse wants the operators' token, which the command does not have, the launcher of
+// this host is told, if there is one.
+func TestWithoutTheToken(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	house := lighthousetest.Start(t, func(cfg *lighthouse.Config) { cfg.Guard = guard.Options{Token: guardtest.New(t).Token} })
+	say := func() error {
+		cmd := Command()
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		cmd.SetArgs([]string{"vision", "3", "--lighthouse=" + house.Addr})
+		return cmd.ExecuteContext(t.Context())
+	}
+	if err := say(); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "--token-file") {
+		t.Errorf("where no launcher is: %v", err)
+	}
+	l := launcher{make(chan int, 1)}
+	s, err := Listen("vision", l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // it has no more to say
+	if err := say(); err != nil || <-l.wanted != 3 {
+		t.Errorf("where a launcher is: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -34,8 +34,12 @@ func left(name string) bool {
 	if m == nil {
 		return false
 	}
-	pid, err := strconv.Atoi(m[1])
-	return err == nil && errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+	stat, err := os.ReadFile(filepath.Join("/proc", m[1], "stat"))
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	state := stat[bytes.LastIndexByte(stat, ')')+1:]
+	return bytes.HasPrefix(state, []byte(" Z")) // dead, and its parent has not asked yet
 }
 
 const namespaces = "/run/netns"
@@ -118,8 +122,22 @@ func TestRemoveLeft(t *testing.T) {
 	}
 	gone := fmt.Sprintf("%d-%08x", ended.Process.Pid, rand.Uint32())
 	mine := ownName(ownPrefix)
+	unreaped := exec.CommandContext(t.Context(), "true")
+	if err := unreaped.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_PID, unreaped.Process.Pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	if name := fmt.Sprintf("skc-%d-%08x-0", unreaped.Process.Pid, 1); !left(name) {
+		t.Errorf("%s, of a process that is dead and not waited for, is left, too", name)
+	}
+	if err := unreaped.Wait(); err != nil {
+		t.Fatal(err)
+	}
 	if !left(ownPrefix+gone) || !left("skc-"+gone+"-0") || left(mine) || left("skc7434e0f50") || left("skerry-31a855aa") {
-		t.Errorf("of %s, %s and names of other forms, only the first is left", gone, mine)
+		t.Errorf("of %s, %s and names of other forms, only the first one's are left", gone, mine)
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("namespaces, mounts and cgroups take root")

@@ -170,16 +170,16 @@ func (m *Machine) Join(now time.Time, j Join) error {
 		// each of them, also that of the incarnation which it waits for.
 		w.at, w.until, w.held = before.at, before.until, before.held
 	}
-	first := !r.joined
 	r.join, r.number, r.joined = w, j.Number, true
 	// L1: it stays while joins are taken back and made anew, until one is answered (waiting).
 	if r.wants.IsZero() {
 		r.wants = now
 	}
 	m.notesAway(now, r, false)
-	if first && !r.member && r.stuck {
-		// A newcomer that copied a state ahead for longer than StuckAfter, and had
-		// nothing to show. (It would stay stuck, and never be a candidate.)
+	if r.stuck && !r.hung && before == nil {
+		// It was stuck because it had not joined, and waits from now on: its counter moves no more.
+		// (It stayed stuck, and was never a candidate: a newcomer that copied a state ahead for
+		// longer than StuckAfter, and a replica of two ranks, one of which was late.)
 		m.progressed(now, r)
 	}
 	// A repeat is no news: managers send a join again over each new stream.

@@ -56,6 +56,7 @@ type replica struct {
 	stuck      bool
 	away       bool // does not join: its trainer does not move
 	stuckWhy   string
+	hung       bool // it was stuck in a quorum that stood: a join alone is no sign that its trainer moves
 	odd        oddity
 
 	// What speaks against it, and for it (§6).

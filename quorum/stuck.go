@@ -132,7 +132,7 @@ func (m *Machine) judgeProgress(now time.Time, r *replica) {
 	// From here on it is not live: the window and the majority no longer count it (§1).
 	r.stuck = true
 	r.stuckWhy = fmt.Sprintf("no progress for %v", now.Sub(r.progressAt))
-	if m.last != nil && !m.fallen && r.member {
+	if r.hung = m.last != nil && !m.fallen && r.member; r.hung {
 		r.stuckWhy += fmt.Sprintf(", %s waits for it", m.waits.by)
 	}
 	m.eventOf(EventStuck, r.id, Cause{Kind: CauseStuck, Replica: r.id, Evidence: r.stuckWhy})

@@ -66,6 +66,8 @@ func TestSeedsThatFailed(t *testing.T) {
 		{501230, "two kept apart meet again, for a member wants no newcomers"},
 		{510953, "what was said of a replica before it was lost, and came back"},
 		{412821, "a torn replica, of which one rank holds the highest position"},
+		{2029957, "a replica that was stuck for it did not join, and then joined"},
+		{2029764, "one that comes back has refused what a leader before has settled"},
 		{2009454, "one that has healed asks in vain, and hears nothing of the lighthouse any more"},
 	} {
 		if r := Run(c.seed, Settings{}); r.Err != nil {

@@ -94,6 +94,9 @@ func (c *Checker) NewBook(now time.Duration, config quorum.Config, l quorum.Ledg
 	if l.Last != nil {
 		f := viewOfQuorum(l.Last)
 		b.setLast(now, &f)
+		for _, v := range f.settled {
+			b.settled[v.Position] = v // by a leader before, whatever one that comes back says of it
+		}
 	}
 	for _, id := range l.Evicted {
 		a := b.of(now, string(id))

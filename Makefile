@@ -93,7 +93,7 @@ causes: ## what may be wrong with one replica for ever, MINUTES (3) each, CAUSE 
 	go test -count=1 -v -timeout 0 -run 'TestCauses$$' ./test/chaos -chaos.for $(MINUTES)m -chaos.cause '$(CAUSE)'
 	[ '$(CAUSE)' != all ] || go test -count=1 -v -timeout 0 -run 'TestOneLinkCut$$|TestLighthouseBlip$$' ./test/integration/links -links.full
 
-soak: ## FAULTS (200) random faults (10000 take some hours), or DURATION (8h) of them; the report goes to REPORT (tmp/soak); SEED repeats one; root
+soak: ## FAULTS (200) random faults (10000 take some hours), or with DURATION (8h) as many as fit; the report goes to REPORT (tmp/soak); SEED repeats one; root
 	CGO_ENABLED=0 go test -count=1 -v -timeout 0 -run 'TestRandom$$' ./test/chaos -chaos.faults $(FAULTS) -chaos.duration $(DURATION) -chaos.seed $(SEED) \
 	  -chaos.clocks -chaos.earlier -chaos.report $(abspath $(REPORT))
 	go test -count=1 -v -timeout 0 -run 'TestStorm$$' ./manager -storm.faults $(FAULTS) -storm.seed $(SEED)

@@ -10,6 +10,7 @@
 //	go test ./test/chaos -run Random -chaos.seed 7      # that run again
 //	go test ./test/chaos -run Point -chaos.points       # a death at each point
 //	make soak FAULTS=10000                              # with clocks that jump, and upgrades; the report is kept
+//	make soak DURATION=8h                               # for so long, however many faults that makes
 //
 // Drills are judged by their times, too, if they last: replicas that come and go
 // (make churn), and one that is wrong for ever (make causes). A few seconds of each
@@ -37,6 +38,12 @@
 // cgroups take root, clocks that jump a build of their own (-chaos.clocks), an upgrade the
 // commit that testdata/earliest names, the oldest that may run beside this tree's
 // (-chaos.earlier; see docs/OPERATIONS.md). Its counter is this tree's source, compiled there.
+// A search for an order of what replicas were told that takes too long is given up, and the
+// report says of that world that its history was not checked to its end.
+//
+// Of a world that something is wrong with, the ends of the logs are printed, and all of them are
+// kept. Namespaces, cgroups and mounts have the test's process in their names: those that a
+// killed test has left are removed when the tests run the next time.
 //
 // # What goes wrong, and where that is tried
 //

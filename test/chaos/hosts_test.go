@@ -57,7 +57,7 @@ func newHosts(t *testing.T, n int) (*hosts, error) {
 		return nil, errors.New("network namespaces take root")
 	}
 	h := &hosts{roads: make([][]road, n)}
-	id := fmt.Sprintf("skc%08x", rand.Uint32())
+	id := ownName("skc-") + "-"
 	t.Cleanup(h.remove)
 	for i := range n {
 		name := fmt.Sprint(id, i)

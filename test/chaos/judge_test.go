@@ -103,6 +103,7 @@ func (w *world) checkHistory() {
 	case porcupine.Illegal:
 		w.t.Error("what the lighthouse told of quorums fits into no order in which ids rise")
 	case porcupine.Unknown:
+		w.unchecked = true
 		w.say("the history of %d answers was not checked to its end within %v", len(ops), patience)
 	}
 }

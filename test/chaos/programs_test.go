@@ -31,6 +31,7 @@ type programs struct {
 	version    string
 	lighthouse string
 	counter    string // empty: this test's own
+	alone      error  // of this tree's: why there are no earlier ones; nil: there are
 }
 
 // builds are the programs that all tests of this package share; see TestMain.
@@ -68,11 +69,27 @@ func build(t *testing.T) []programs {
 		command(t, ".", "go", append(append([]string{"test", "-c", "-vet=off"}, flags...), "-o", now.counter, ".")...)
 	}
 	now.lighthouse = builds.kit.Path(t, "cmd/lighthouse", flags...)
-	builds.all = []programs{now}
-	if *withEarlier {
-		builds.all = append(builds.all, buildEarlier(t, folder, flags))
+	if now.alone = lacksEarlier(t); now.alone != nil {
+		builds.all = []programs{now}
+	} else {
+		builds.all = []programs{now, buildEarlier(t, folder, flags)}
 	}
 	return builds.all
+}
+
+// lacksEarlier is why no earlier programs are to be built, or cannot be. A clone without their
+// commit still gets all that needs no second build.
+func lacksEarlier(t *testing.T) error {
+	if !*withEarlier {
+		return errors.New("no earlier programs were asked for: -chaos.earlier")
+	}
+	commit := strings.TrimSpace(earliest)
+	if err := exec.CommandContext(t.Context(), "git", "cat-file", "-e", commit+"^{commit}").Run(); err != nil {
+		err = fmt.Errorf("this clone has no commit %s, which -chaos.earlier builds: git fetch --unshallow: %w", commit, err)
+		t.Log(err)
+		return err
+	}
+	return nil
 }
 
 // buildEarlier makes the programs of the earliest commit. Its counter is this tree's source,
@@ -82,9 +99,6 @@ func buildEarlier(t *testing.T, folder string, flags []string) programs {
 	commit := strings.TrimSpace(earliest)
 	tree := filepath.Join(folder, "tree")
 	root := command(t, ".", "git", "rev-parse", "--show-toplevel")
-	if err := exec.CommandContext(t.Context(), "git", "cat-file", "-e", commit+"^{commit}").Run(); err != nil {
-		t.Skipf("this clone has no commit %s, which -chaos.earlier builds: git fetch --unshallow", commit)
-	}
 	archive := filepath.Join(folder, "tree.tar")
 	command(t, root, "git", "archive", "-o", archive, commit)
 	at := filepath.Join(tree, "test", "earlier")

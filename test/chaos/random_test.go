@@ -14,11 +14,11 @@ import (
 )
 
 var (
-	faults   = flag.Int("chaos.faults", 8, "how many faults TestRandom injects")
+	faults   = flag.Int("chaos.faults", 8, "how many faults TestRandom injects, if no -chaos.duration is given")
 	perLeg   = flag.Int("chaos.leg", 200, "how many of them there are in a world, before it is judged and another one is made")
-	duration = flag.Duration("chaos.duration", 0, "end TestRandom's last world that has begun by then; 0: when there were all faults")
+	duration = flag.Duration("chaos.duration", 0, "make worlds of -chaos.leg faults in TestRandom until then, and end the last one; 0: -chaos.faults of them")
 	seed     = flag.Uint64("chaos.seed", 0, "repeat the random run of this seed; 0 draws one")
-	keep     = flag.String("chaos.report", "", "keep the report of TestRandom in this folder, and the logs of each world that something was wrong with")
+	keep     = flag.String("chaos.report", "", "keep the report of TestRandom in this folder, and the logs of each world that something was wrong with; empty: in a new folder, if there was one")
 )
 
 // pace is how long it is from one fault to the next, at least and at most, if the next one
@@ -39,17 +39,19 @@ func TestRandom(t *testing.T) {
 	}
 	dir := *keep
 	if dir == "" {
-		dir = t.TempDir()
+		dir = keptIfWrong(t)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("repeat with: go test ./test/chaos -run %s$ -chaos.faults %d -chaos.leg %d -chaos.seed %d", t.Name(), *faults, *perLeg, s)
-	r := newRecord(t, dir, s)
+	t.Logf("repeat with: %s", repeat(flag.CommandLine, t.Name(), s))
 	programs := build(t)
-	began := time.Now()
-	for leg := uint64(0); r.Faults < *faults && (*duration == 0 || time.Since(began) < *duration); leg++ {
-		count := min(*perLeg, *faults-r.Faults)
+	r := newRecord(t, dir, s)
+	for leg := uint64(0); ; leg++ {
+		count := r.next(time.Since(r.Began), *duration, *faults, *perLeg)
+		if count == 0 {
+			break
+		}
 		l := &legRecord{Seed: s + leg, dir: filepath.Join(dir, fmt.Sprint("world-", s+leg))}
 		if !t.Run(fmt.Sprint("world ", s+leg), func(t *testing.T) { l.run(t, programs, count) }) {
 			l.Wrong = append(l.Wrong, "see "+l.dir)
@@ -70,8 +72,11 @@ func (l *legRecord) run(t *testing.T, builds []programs, count int) {
 	}
 	t.Cleanup(func() { // when all that writes there has ended
 		err := log.Close()
-		if !t.Failed() {
+		switch {
+		case !t.Failed():
 			err = errors.Join(err, os.RemoveAll(l.dir))
+		case *keep == "": // what an unattended run prints may be all that is left of it
+			t.Log(logTails(t, l.dir))
 		}
 		if err != nil {
 			t.Error(err)
@@ -127,6 +132,8 @@ type legRecord struct {
 	RecoverMax int64          `json:"recovery_ms_max"`
 	Wrong      []string       `json:"wrong,omitempty"`
 
+	Unchecked bool `json:"history_not_checked_to_its_end,omitempty"` // the search took too long: neither right nor wrong
+
 	Missing map[string]string `json:"missing,omitempty"` // what this machine cannot do, and why
 
 	dir string
@@ -135,7 +142,7 @@ type legRecord struct {
 // figures reads a world's.
 func (l *legRecord) figures(w *world) {
 	l.GaveUp = w.stats.gaveUp
-	l.Guarded, l.Missing, l.Runs = w.guarded, w.missing, w.run+1
+	l.Guarded, l.Missing, l.Runs, l.Unchecked = w.guarded, w.missing, w.run+1, w.unchecked
 	for _, r := range w.replicas {
 		if r.baby {
 			l.Babies++
@@ -186,7 +193,24 @@ type record struct {
 	Wrong  int            `json:"worlds_with_something_wrong"`
 	Worlds []*legRecord   `json:"worlds"`
 
-	path string
+	path  string
+	empty int // worlds in a row, the last ones, without a fault
+}
+
+// mostEmpty is how many worlds in a row may end before their first fault: a machine on which
+// none comes about any more would make them until the time is over.
+const mostEmpty = 3
+
+// next is how many faults the next world is to have; 0: there is to be none. If there is a
+// duration, it alone says when.
+func (r *record) next(elapsed, duration time.Duration, faults, perLeg int) int {
+	switch {
+	case duration == 0:
+		return max(min(perLeg, faults-r.Faults), 0)
+	case elapsed >= duration, r.empty >= mostEmpty:
+		return 0
+	}
+	return perLeg
 }
 
 func newRecord(t *testing.T, dir string, s uint64) *record {
@@ -202,6 +226,9 @@ func (r *record) add(t *testing.T, l *legRecord) {
 	r.Worlds = append(r.Worlds, l)
 	r.Ended = time.Now()
 	r.Faults += max(l.Faults, 1) // of a world that did not come about, too: the run ends
+	if r.empty++; l.Faults > 0 {
+		r.empty = 0
+	}
 	r.Steps, r.Starts, r.GapMs = r.Steps+l.Steps, r.Starts+l.Starts, max(r.GapMs, l.GapMs)
 	for kind, n := range l.ByKind {
 		r.ByKind[kind] += n
@@ -245,6 +272,9 @@ func (r *record) String() string {
 func (l *legRecord) verdict() string {
 	if len(l.Wrong) > 0 {
 		return "WRONG: " + strings.Join(l.Wrong, "; ")
+	}
+	if l.Unchecked {
+		return "parity, replay, counts, nothing left: ok; history: not checked to its end"
 	}
 	return "parity, replay, counts, history, nothing left: ok"
 }

@@ -3,7 +3,6 @@ package chaos
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,7 +25,7 @@ const share, period = 4000, 100_000
 // newStarving makes one (of version 2, else 1), or says what this machine cannot do.
 func newStarving(t *testing.T) (*starving, error) {
 	t.Helper()
-	name := fmt.Sprintf("skerry-%08x", rand.Uint32())
+	name := ownName(ownPrefix)
 	var problems []error
 	for _, s := range []*starving{
 		{dir: "/sys/fs/cgroup/" + name, file: "cpu.max"},
@@ -152,7 +151,7 @@ func smallDisk(t *testing.T) string {
 func newDisk(t *testing.T, mib int) (dir string, err error) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := unix.Mount("skerry-chaos", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib)); err != nil {
+	if err := unix.Mount(ownName(ownPrefix), dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib)); err != nil {
 		return "", fmt.Errorf("a file system of its own needs the right to mount: %w", err)
 	}
 	t.Cleanup(func() {
@@ -180,7 +179,7 @@ func newTight(t *testing.T) (*tight, error) {
 		{"/sys/fs/cgroup", "memory.max"},
 		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
 	} {
-		c := &tight{dir: filepath.Join(v.root, fmt.Sprintf("skerry-%08x", rand.Uint32()))}
+		c := &tight{dir: filepath.Join(v.root, ownName(ownPrefix))}
 		if err := os.Mkdir(c.dir, 0o755); err != nil {
 			problems = append(problems, err)
 			continue

@@ -45,6 +45,9 @@ func TestMain(m *testing.M) {
 	}
 	baby.Init() // does not return in a worker, or in a backend's child
 	paralleltest.AtOnce(testsAtOnce)
+	if err := removeLeft(); err != nil { // it may still be in use for a moment: the next run tries again
+		fmt.Fprintln(os.Stderr, "what an earlier run of these tests has left:", err)
+	}
 	status := m.Run()
 	if err := removeBuilds(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

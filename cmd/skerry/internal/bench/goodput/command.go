@@ -19,7 +19,8 @@ func Command() *cobra.Command {
 --step as a device's would; do a fault to one of them every so often, by a seed; and tell
 what share of the time went into steps that were committed:
 
-  goodput   committed steps x a step that nothing disturbs, as the same run has it, over the time
+  goodput   committed steps x a step that nothing disturbs, as the same run has it, over the time;
+            1 where that is more, as on a host whose load falls
   compute   committed steps x --step, over the time
 
   kill       SIGKILL; the replica starts again at once

@@ -12,7 +12,9 @@
 //
 //   - goodput: committed steps x the time of a step that nothing disturbs, over the time that
 //     there was. The undisturbed step is measured in the same run, as the median between faults,
-//     so the exchange of gradients is part of it: what is missing to 1 is what faults cost.
+//     so the exchange of gradients is part of it: what is missing to 1 is what faults cost. It is
+//     never told as more than 1: if the steps under faults were faster than those that count as
+//     undisturbed, as on a host whose load falls, it is 1.
 //   - compute: committed steps x the device's time of a step, over the time that there was:
 //     what is missing is what faults, the exchange and a busy host cost.
 //   - replica_compute: the same, where a step counts in as far as replicas took part in it.

@@ -1,6 +1,7 @@
 package goodput
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,13 +53,19 @@ func (r *run) start(p *process) error {
 	if r.cfg.partitions() {
 		o.Sys = apart
 	}
+	said, err := r.openLog(p)
+	if err != nil {
+		return errors.Join(err, begin.Close(), tell.Close())
+	}
+	o.Stderr = said
 	started, err := spawn.Start(spawn.Worker{Name: p.worker, Rank: p.host, WorldSize: r.cfg.Replicas, Args: args}, o)
 	if err = errors.Join(err, begin.Close()); err != nil {
-		return errors.Join(err, tell.Close())
+		return errors.Join(err, tell.Close(), said.Close())
 	}
 	p.proc = started
 	r.wg.Go(func() { // ends with the process, which end sees to
 		<-started.Done()
+		said.Close() //nolint:errcheck // what could not be written there is no reason to end the run
 		r.send(message{from: p, generation: generation, exited: true, err: started.Wait(context.Background())})
 	})
 	if r.fabric != nil {
@@ -82,13 +89,25 @@ func (r *run) args(p *process) workerArgs {
 	if p.worker == serverWorker {
 		a.DataDir = filepath.Join(r.dir, strconv.Itoa(p.host))
 	}
-	if r.cfg.LogDir != "" {
-		a.Log = filepath.Join(r.cfg.LogDir, p.name+".log")
-	}
+	a.Log = r.logPath(p)
 	if p.worker == torchftWorker {
 		a.Python, a.Program = r.python, torchftProgram
 	}
 	return a
+}
+
+// logPath is the file for what p tells; "": none.
+func (r *run) logPath(p *process) string {
+	if r.cfg.LogDir == "" {
+		return ""
+	}
+	return filepath.Join(r.cfg.LogDir, p.name+".log")
+}
+
+// openLog opens p's log for its standard error: all that torchft writes is there, and of our own
+// workers what they write outside their logger, such as a panic.
+func (r *run) openLog(p *process) (*os.File, error) {
+	return os.OpenFile(cmp.Or(r.logPath(p), os.DevNull), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644) //nolint:gosec // it is for everyone
 }
 
 // addresses are those of the lighthouse's servers that have told theirs.

@@ -8,9 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
 	"golang.org/x/sys/unix"
 
 	"github.com/skerry-ft/skerry/internal/testkit"
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/repair"
 )
 
 // smallDisk is a file system of that size, mounted for the test.
@@ -96,4 +99,39 @@ func TestDiskFullUnderRunning(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Entries are taken back, as from a follower whose leader has others, while the disk is full. With
+// space again the log takes them back and goes on, without a restart.
+func TestEntriesAreTakenBackAfterAFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, "8m")
+	log, err := wal.Open(disk, wal.WithSegmentSize(1<<20), wal.WithSegmentFiler(repair.Filer(disk)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(10) {
+		if err := log.StoreLog(&raft.Log{Index: i + 1, Term: 1, Data: []byte("old")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	giveBack := fill(t, disk)
+	for range 3 {
+		if err := log.DeleteRange(6, 10); !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("on a full disk: %v, want an error that says so", err)
+		}
+	}
+	giveBack()
+	if err := log.DeleteRange(6, 10); err != nil {
+		t.Fatalf("with space again: %v", err)
+	}
+	if err := log.StoreLog(&raft.Log{Index: 6, Term: 2, Data: []byte("new")}); err != nil {
+		t.Fatal(err)
+	}
+	if last, err := log.LastIndex(); err != nil || last != 6 {
+		t.Errorf("the log goes to %d, %v; want 6", last, err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
 }

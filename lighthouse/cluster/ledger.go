@@ -161,7 +161,7 @@ func (l *Ledger) stores(conf *raft.Config) (raft.LogStore, raft.StableStore, raf
 	if err := repair.Segments(dir.LogPath(), meta); err != nil {
 		return nil, nil, nil, errors.Join(err, meta.Close())
 	}
-	store, err := wal.Open(dir.LogPath(), wal.WithLogger(conf.Logger), wal.WithMetaStore(meta))
+	store, err := wal.Open(dir.LogPath(), wal.WithLogger(conf.Logger), wal.WithMetaStore(meta), wal.WithSegmentFiler(repair.Filer(dir.LogPath())))
 	if err != nil {
 		return nil, nil, nil, errors.Join(fmt.Errorf("open raft log in %s: %w", dir.LogPath(), err), meta.Close())
 	}

@@ -1,4 +1,5 @@
-// Package repair makes a raft log readable that its own library left without an index.
+// Package repair mends what the raft log's own library leaves behind: a log without an index, and
+// a part of a segment on a full disk (Filer).
 //
 // raft-wal v0.4.0 seals a segment when it takes entries back from its end, as a
 // follower does whose leader has others, but writes no index for it: what is

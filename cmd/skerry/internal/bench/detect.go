@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/eventline"
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
@@ -59,15 +60,6 @@ type stormLine struct {
 	At      int64  `json:"at"` // on the host's monotonic clock
 }
 
-// hostNanos is the same clock in all processes of a host.
-func hostNanos() int64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(err) // no Linux lacks the clock
-	}
-	return t.Nano()
-}
-
 // stormUntilKilled runs all-reduces until one fails, and prints when and by whom.
 func (s *rankServer) stormUntilKilled(ctx context.Context) error {
 	x, err := s.tensor("in", s.args.Storm)
@@ -80,7 +72,7 @@ func (s *rankServer) stormUntilKilled(ctx context.Context) error {
 			err = s.out.Encode(stormLine{})
 		}
 	}
-	at := hostNanos()
+	at := eventline.Now()
 	e, ok := errors.AsType[*pg.OpError](err)
 	if !ok {
 		return err
@@ -105,7 +97,7 @@ func detectOnce(ctx context.Context, n int, kind rankKind) (took []float64, err 
 		return nil, err
 	}
 	victim := n - 1
-	at := hostNanos()
+	at := eventline.Now()
 	if err := r.procs[victim].Signal(unix.SIGKILL); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/skerry-ft/skerry/checkpoint"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/worker"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/eventline"
 )
 
 // The envelope: members wait for a joiner from the end of their own computation
@@ -159,7 +160,7 @@ type healSums struct {
 func (sum *healSums) sample(ctx context.Context, args healArgs, a, b *healer, n int) error {
 	steady := a.steady(ctx, 2)
 	b.steady(ctx, 2)
-	before, from := a.last.Discards, hostNanos()
+	before, from := a.last.Discards, eventline.Now()
 	c, err := startHealer(args, n)
 	if err != nil {
 		return err
@@ -208,7 +209,7 @@ func (sum *healSums) kill(ctx context.Context, args healArgs, a, b *healer, n in
 	defer d.End()
 	for try := range killTries {
 		a.steady(ctx, 2)
-		from := hostNanos()
+		from := eventline.Now()
 		c, err := startHealer(args, n+1+try)
 		if err != nil {
 			return 0, err

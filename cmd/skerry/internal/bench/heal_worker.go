@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/skerry-ft/skerry/checkpoint"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/eventline"
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/failpoint"
 	"github.com/skerry-ft/skerry/internal/logline"
@@ -142,7 +143,7 @@ func (t *healTrainer) say(l healLine) error {
 func (t *healTrainer) event(e manager.Event) {
 	switch e := e.(type) {
 	case manager.StateCopied:
-		_ = t.say(healLine{Bytes: e.Bytes, At: hostNanos(), CopyMs: max(e.Took.Seconds()*1e3, 1e-3)}) // the driver is gone
+		_ = t.say(healLine{Bytes: e.Bytes, At: eventline.Now(), CopyMs: max(e.Took.Seconds()*1e3, 1e-3)}) // the driver is gone
 	case manager.HealDone:
 		if e.Err == nil {
 			_ = t.say(healLine{Bytes: e.Bytes, Healed: true}) // the driver is gone
@@ -186,7 +187,7 @@ func (t *healTrainer) train(ctx context.Context, m *manager.Manager) error {
 func (t *healTrainer) commit(m *manager.Manager) error {
 	step := m.Step()
 	t.apply(step)
-	l := healLine{Commit: step, At: hostNanos(), Participants: m.NumParticipants(), Discards: m.Stats().Discards}
+	l := healLine{Commit: step, At: eventline.Now(), Participants: m.NumParticipants(), Discards: m.Stats().Discards}
 	if err := t.say(l); err != nil {
 		return err
 	}

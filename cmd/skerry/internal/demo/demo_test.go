@@ -18,27 +18,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestLinesSplit(t *testing.T) {
-	t.Parallel()
-	var got []string
-	l := &lines{each: func(e event) { got = append(got, e.Kind) }}
-	text := `{"event":"a"}` + "\nnoise\n{}\n" + `{"event":"b"}` + "\n" + `{"event":"c"`
-	for i := range len(text) {
-		if n, err := l.Write([]byte(text[i : i+1])); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
-	}
-	if fmt.Sprint(got) != "[a b]" {
-		t.Errorf("events %v, want [a b]", got)
-	}
-	for range 3 {
-		_, _ = l.Write(make([]byte, maxEventBytes)) // never fails
-	}
-	if len(l.rest) > maxEventBytes {
-		t.Errorf("%d bytes are kept of a line without end", len(l.rest))
-	}
-}
-
 // TestRecoveryCountsTheLastSurvivor plays a kill to the ledger.
 func TestRecoveryCountsTheLastSurvivor(t *testing.T) {
 	t.Parallel()

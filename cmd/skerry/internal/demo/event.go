@@ -1,13 +1,9 @@
 package demo
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
-	"sync"
-	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/eventline"
 )
 
 // The kinds of event.
@@ -29,7 +25,7 @@ const (
 // event is one line of JSON that a worker writes to its standard output.
 type event struct {
 	Kind         string          `json:"event"`
-	AtNs         int64           `json:"at_ns"` // by monotonicNow
+	AtNs         int64           `json:"at_ns"` // by eventline.Now
 	Address      string          `json:"address,omitempty"`
 	ReplicaID    string          `json:"replica_id,omitempty"`
 	QuorumID     int64           `json:"quorum_id,omitempty"`
@@ -45,61 +41,22 @@ type event struct {
 	ChildPID     int             `json:"child_pid,omitempty"` // of the process that runs the backend, if it is another
 }
 
-// monotonicNow is a time that the processes of one machine can compare.
-func monotonicNow() int64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		return time.Now().UnixNano() // no Linux lacks the clock
-	}
-	return t.Nano()
-}
-
 // emitter writes events. Safe for concurrent use.
-type emitter struct {
-	mu sync.Mutex
+type emitter struct{ *eventline.Writer }
 
-	w io.Writer
-}
-
-// emit stamps e and writes it. An error means that the demo is gone, and then
-// this process is about to be killed.
-func (em *emitter) emit(e event) {
-	e.AtNs = monotonicNow()
-	line, err := json.Marshal(e)
-	if err != nil {
-		line, _ = json.Marshal(event{Kind: eventFailed, AtNs: e.AtNs, Text: err.Error()})
+// emit stamps e and writes it.
+func (em emitter) emit(e event) {
+	e.AtNs = eventline.Now()
+	if err := em.Write(e); err != nil {
+		_ = em.Write(event{Kind: eventFailed, AtNs: e.AtNs, Text: err.Error()}) // a text is JSON
 	}
-	em.mu.Lock()
-	defer em.mu.Unlock()
-	_, _ = em.w.Write(append(line, '\n')) // see above
 }
 
-// maxEventBytes bounds one line from a worker.
-const maxEventBytes = 1 << 20
-
-// lines splits what a worker writes and hands each event on. It is used by
-// the one goroutine that copies the worker's output.
-type lines struct {
-	rest []byte
-	each func(event)
-}
-
-// Write implements io.Writer. Lines that are no event are passed over.
-func (l *lines) Write(p []byte) (int, error) {
-	l.rest = append(l.rest, p...)
-	for {
-		line, rest, found := bytes.Cut(l.rest, []byte{'\n'})
-		if !found {
-			break
+// events hands on the events that a worker writes.
+func events(each func(event)) *eventline.Lines[event] {
+	return &eventline.Lines[event]{Each: func(e event) {
+		if e.Kind != "" {
+			each(e)
 		}
-		l.rest = rest
-		var e event
-		if json.Unmarshal(line, &e) == nil && e.Kind != "" {
-			l.each(e)
-		}
-	}
-	if len(l.rest) > maxEventBytes {
-		l.rest = nil
-	}
-	return len(p), nil
+	}}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/eventline"
 	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
@@ -48,7 +49,7 @@ type message struct {
 	generation int
 	event      event
 	exited     bool
-	at         int64 // by monotonicNow, when it exited
+	at         int64 // by eventline.Now, when it exited
 	err        error // of a worker that exited
 }
 
@@ -235,9 +236,9 @@ func (d *demo) spawn(kind string, w *worker, a workerArgs) error {
 	}
 	w.generation++
 	generation := w.generation
-	out := &lines{each: func(e event) {
+	out := events(func(e event) {
 		d.send(message{from: w, generation: generation, event: e})
-	}}
+	})
 	p, err := spawn.Start(spawn.Worker{Name: kind, Rank: w.index, WorldSize: d.cfg.Replicas, Args: args}, spawn.Options{Stdout: out})
 	if err != nil {
 		return err
@@ -245,7 +246,7 @@ func (d *demo) spawn(kind string, w *worker, a workerArgs) error {
 	w.proc = p
 	d.wg.Go(func() { // ends with the worker, which stop sees to
 		<-p.Done()
-		d.send(message{from: w, generation: generation, exited: true, at: monotonicNow(), err: p.Wait(context.Background())})
+		d.send(message{from: w, generation: generation, exited: true, at: eventline.Now(), err: p.Wait(context.Background())})
 	})
 	return nil
 }
@@ -415,7 +416,7 @@ func (d *demo) kill() error {
 		return d.killChild(victim)
 	}
 	d.view.note("step %d: SIGKILL to %s (pid %d)", d.ledger.steps(), victim.name, victim.proc.PID())
-	at := monotonicNow()
+	at := eventline.Now()
 	victim.proc.Kill()
 	d.ledger.killed(at, victim, d.replicas)
 	return d.start(victim)
@@ -426,7 +427,7 @@ func (d *demo) kill() error {
 // where there are such processes.
 func (d *demo) killChild(victim *replica) error {
 	d.view.note("step %d: SIGKILL to the child of %s (pid %d)", d.ledger.steps(), victim.name, victim.child)
-	at := monotonicNow()
+	at := eventline.Now()
 	if err := syscall.Kill(victim.child, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill the child of %s: %w", victim.name, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/eventline"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/python"
 	"github.com/skerry-ft/skerry/examples/digits"
 	"github.com/skerry-ft/skerry/internal/logline"
@@ -68,13 +69,13 @@ type part struct {
 
 	index int
 	log   zerolog.Logger
-	out   *emitter
+	out   emitter
 }
 
 // asWorker makes a worker that plays a part, and tells the demo if that fails.
 func asWorker(play func(context.Context, part) error) func(context.Context, spawn.Worker) error {
 	return func(ctx context.Context, w spawn.Worker) (err error) {
-		p := part{index: w.Rank, out: &emitter{w: os.Stdout}}
+		p := part{index: w.Rank, out: emitter{eventline.To(os.Stdout)}}
 		defer func() {
 			switch {
 			case err == nil || ctx.Err() != nil:
@@ -109,7 +110,7 @@ func workerLog(dir, name string) (zerolog.Logger, func() error, error) {
 	log := logline.JSON(f).With().Int("pid", os.Getpid()).Logger()
 	// Lines of one millisecond, too, can be put in order.
 	log = log.Hook(zerolog.HookFunc(func(e *zerolog.Event, _ zerolog.Level, _ string) {
-		e.Int64("at_us", monotonicNow()/1000)
+		e.Int64("at_us", eventline.Now()/1000)
 	}))
 	return log, f.Close, nil
 }
@@ -143,7 +144,7 @@ func serveLighthouse(ctx context.Context, a part) error {
 const tellEvery = 50 * time.Millisecond
 
 // tellLeader tells the demo, so that it can kill the right one.
-func tellLeader(ctx context.Context, s *lighthouse.Server, out *emitter) error {
+func tellLeader(ctx context.Context, s *lighthouse.Server, out emitter) error {
 	tick := time.NewTicker(tellEvery)
 	defer tick.Stop()
 	led := false
@@ -251,7 +252,7 @@ func newTrainer(a part, m *manager.Manager, child func() int) (*digits.Trainer, 
 	}, m)
 }
 
-func trainAndLinger(ctx context.Context, t *digits.Trainer, m *manager.Manager, out *emitter) error {
+func trainAndLinger(ctx context.Context, t *digits.Trainer, m *manager.Manager, out emitter) error {
 	out.emit(event{Kind: eventStarted, ReplicaID: m.ReplicaID()})
 	if err := t.Run(ctx); err != nil {
 		return err
@@ -265,7 +266,7 @@ func trainAndLinger(ctx context.Context, t *digits.Trainer, m *manager.Manager, 
 }
 
 // tell passes on what the manager says and the demo shows.
-func tell(out *emitter, e manager.Event) {
+func tell(out emitter, e manager.Event) {
 	switch e := e.(type) {
 	case manager.QuorumFormed:
 		out.emit(event{Kind: eventQuorum, QuorumID: e.QuorumID, Members: e.Members, Participants: e.Participants, TookMs: ms(e.Took)})

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/eventline"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -47,8 +48,10 @@ func (r *run) start(p *process) error {
 		return err
 	}
 	generation := p.generation
-	o := spawn.Options{Stdin: begin, Stdout: &lines{each: func(e event) {
-		r.send(message{from: p, generation: generation, event: e})
+	o := spawn.Options{Stdin: begin, Stdout: &eventline.Lines[event]{Each: func(e event) {
+		if e.Kind != "" {
+			r.send(message{from: p, generation: generation, event: e})
+		}
 	}}}
 	if r.cfg.partitions() {
 		o.Sys = apart

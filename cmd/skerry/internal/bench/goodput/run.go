@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/eventline"
 )
 
 // servers is how many of ours form the lighthouse.
@@ -154,7 +156,7 @@ func (r *run) measure(ctx context.Context) error {
 	} else {
 		r.due.Reset(r.cfg.Every)
 	}
-	defer func() { r.ledger.end = max(monotonicNow(), r.ledger.begin) }()
+	defer func() { r.ledger.end = max(eventline.Now(), r.ledger.begin) }()
 	for {
 		select {
 		case m := <-r.inbox:
@@ -241,7 +243,7 @@ func (r *run) fault() error {
 		return nil
 	}
 	p := able[r.rng.IntN(len(able))]
-	b := &blow{kind: r.cfg.Faults[r.rng.IntN(len(r.cfg.Faults))], victim: p.host, at: monotonicNow()}
+	b := &blow{kind: r.cfg.Faults[r.rng.IntN(len(r.cfg.Faults))], victim: p.host, at: eventline.Now()}
 	p.blow, r.ledger.blows = b, append(r.ledger.blows, b)
 	switch b.kind {
 	case Kill:
@@ -266,7 +268,7 @@ func (r *run) hold(b *blow, err error) error {
 
 // mend ends what lasts.
 func (r *run) mend(b *blow) error {
-	b.ended = monotonicNow()
+	b.ended = eventline.Now()
 	p := r.replicas[b.victim]
 	if b.kind == Stop {
 		if err := p.proc.Signal(syscall.SIGCONT); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -287,7 +289,7 @@ func (r *run) note(format string, args ...any) {
 // tellProgress tells how far the run is.
 func (r *run) tellProgress() {
 	l := *r.ledger
-	l.end = monotonicNow()
+	l.end = eventline.Now()
 	all := l.counted()
 	pace := l.pace(all)
 	s := l.shares(all, pace, r.cfg.Step, r.cfg.Replicas)

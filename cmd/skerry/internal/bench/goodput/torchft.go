@@ -36,7 +36,7 @@ func torchftPython(ctx context.Context) ([]string, error) {
 }
 
 // becomeTorchft makes this process torchft's lighthouse, or a replica under its Manager.
-func becomeTorchft(_ context.Context, index int, a workerArgs, _ *emitter) error {
+func becomeTorchft(_ context.Context, index int, a workerArgs, _ emitter) error {
 	program, err := memfd("torchft.py", a.Program)
 	if err != nil {
 		return err

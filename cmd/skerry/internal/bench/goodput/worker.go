@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/skerry-ft/skerry/cmd/skerry/internal/eventline"
 	"github.com/skerry-ft/skerry/examples/digits"
 	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -67,7 +68,7 @@ type workerArgs struct {
 
 // asWorker makes a worker of a function, which begins when the worker is told to by a byte: then
 // it has its network.
-func asWorker(f func(context.Context, int, workerArgs, *emitter) error) spawn.Func {
+func asWorker(f func(context.Context, int, workerArgs, emitter) error) spawn.Func {
 	return func(ctx context.Context, w spawn.Worker) error {
 		var a workerArgs
 		if err := json.Unmarshal(w.Args, &a); err != nil {
@@ -76,7 +77,7 @@ func asWorker(f func(context.Context, int, workerArgs, *emitter) error) spawn.Fu
 		if _, err := io.ReadFull(os.Stdin, make([]byte, 1)); err != nil {
 			return fmt.Errorf("wait to begin: %w", err)
 		}
-		out := &emitter{w: os.Stdout}
+		out := emitter{eventline.To(os.Stdout)}
 		err := f(ctx, w.Rank, a, out)
 		if err != nil && ctx.Err() == nil {
 			out.emit(event{Kind: eventFailed, Text: err.Error()})
@@ -86,7 +87,7 @@ func asWorker(f func(context.Context, int, workerArgs, *emitter) error) spawn.Fu
 }
 
 // idle is the process whose network has the switch.
-func idle(ctx context.Context, _ int, _ workerArgs, _ *emitter) error {
+func idle(ctx context.Context, _ int, _ workerArgs, _ emitter) error {
 	<-ctx.Done()
 	return nil
 }
@@ -104,7 +105,7 @@ func (a workerArgs) logTo() (zerolog.Logger, func() error, error) {
 }
 
 // serve is one server of the lighthouse.
-func serve(ctx context.Context, _ int, a workerArgs, out *emitter) error {
+func serve(ctx context.Context, _ int, a workerArgs, out emitter) error {
 	log, closeLog, err := a.logTo()
 	if err != nil {
 		return err
@@ -124,7 +125,7 @@ func serve(ctx context.Context, _ int, a workerArgs, out *emitter) error {
 }
 
 // train is one replica, until it is killed.
-func train(ctx context.Context, index int, a workerArgs, out *emitter) error {
+func train(ctx context.Context, index int, a workerArgs, out emitter) error {
 	log, closeLog, err := a.logTo()
 	if err != nil {
 		return err

@@ -306,8 +306,13 @@ func (l *lighthouse) beat(r *replica, b quorum.Beat) {
 
 // accuse takes a word against a member.
 func (l *lighthouse) accuse(now time.Time, a quorum.Accusation) {
-	l.book.Accused(l.w.since(), string(a.By), string(a.Against), a.QuorumID, a.Unreachable)
+	l.accused(a)
 	_ = l.m.Accuse(now, a) // what does not fit any more is old news
+}
+
+// accused tells the book, which knows replicas by their ids.
+func (l *lighthouse) accused(a quorum.Accusation) {
+	l.book.Accused(l.w.since(), string(a.By), string(l.w.called[a.Against]), a.QuorumID, a.Unreachable)
 }
 
 // noticeBytes is how long a notice is.

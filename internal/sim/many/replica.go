@@ -266,7 +266,9 @@ func (r *replica) linkBroke(dead *replica) {
 	if !found {
 		return
 	}
-	r.accuse(quorum.Accusation{By: r.id, Against: r.rank.Assignment().ReplicaIDs[at], QuorumID: g.id, Evidence: "link reset"})
+	name := r.rank.Assignment().ReplicaIDs[at]
+	r.w.called[name] = dead.id
+	r.accuse(quorum.Accusation{By: r.id, Against: name, QuorumID: g.id, Evidence: "link reset"})
 	r.broke()
 }
 

@@ -116,7 +116,7 @@ func (r *replica) sendJoin() {
 	w.res.joins++
 	r.tell(size, func(l *lighthouse, now time.Time) {
 		for _, a := range j.Accusations {
-			l.book.Accused(w.since(), string(a.By), string(a.Against), a.QuorumID, a.Unreachable)
+			l.accused(a)
 		}
 		if err := l.m.Join(now, j); err != nil {
 			w.fail("%s: its join is refused: %v", r.id, err)

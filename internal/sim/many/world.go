@@ -30,6 +30,7 @@ type world struct {
 	written    int
 
 	byID      map[quorum.ReplicaID]*replica
+	called    map[quorum.ReplicaID]quorum.ReplicaID // whom an accusation meant by a name
 	all       []*replica // that live
 	exchanges map[exchangeKey]*exchange
 	group     *group // the newest that was formed
@@ -39,7 +40,7 @@ type world struct {
 
 func newWorld(o Options, c Costs) *world {
 	w := &world{
-		o: o, c: c, rng: rand.New(rand.NewPCG(o.Seed, 0)), byID: map[quorum.ReplicaID]*replica{},
+		o: o, c: c, rng: rand.New(rand.NewPCG(o.Seed, 0)), byID: map[quorum.ReplicaID]*replica{}, called: map[quorum.ReplicaID]quorum.ReplicaID{},
 		exchanges: map[exchangeKey]*exchange{}, ledger: quorum.NewLedger("sim", "j", epoch.UnixMilli()), res: Result{options: o, costs: c},
 	}
 	w.check = checker.New(checker.World{

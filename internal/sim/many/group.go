@@ -17,6 +17,7 @@ type group struct {
 	names   []string // the same, for the checkers
 	seats   []quorum.ReplicaID
 	kept    map[*replica]bool // those that were in the group before, and have edges with each other
+	listed  bool              // members know each other by ids, not by seats: edges do not outlive the change
 	met     int               // members whose edges are there
 	ready   int               // members that can step
 	broke   bool
@@ -26,14 +27,14 @@ type group struct {
 // formed begins the group of a quorum that was written.
 func (w *world) formed(q *quorum.Quorum) {
 	old := w.group
-	g := &group{w: w, id: q.ID, kept: map[*replica]bool{}}
+	g := &group{w: w, id: q.ID, listed: len(q.Members) <= quorum.MaxListed, kept: map[*replica]bool{}}
 	if old != nil && old.id == q.ID {
 		g.kept = old.kept // another round: the group stays
 	}
 	for _, m := range q.Members {
 		r := w.byID[m.ReplicaID]
 		g.members, g.ids, g.names = append(g.members, r), append(g.ids, m.ReplicaID), append(g.names, string(m.ReplicaID))
-		if r != nil && old != nil && r.group == old {
+		if r != nil && old != nil && r.group == old && old.listed == g.listed {
 			g.kept[r] = true
 		}
 	}

@@ -54,7 +54,7 @@ func newSimCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("replicas") {
 				f.many.Seed = f.from
-				return runMany(cmd.OutOrStdout(), f.many)
+				return runMany(cmd.Context(), cmd.OutOrStdout(), f.many)
 			}
 			f.near = !cmd.Flags().Changed("from")
 			return runSim(cmd.Context(), cmd.OutOrStdout(), f)

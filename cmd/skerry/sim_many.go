@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -31,7 +32,7 @@ func (f *manyFlags) register(flags *pflag.FlagSet) {
 }
 
 // runMany trains one job of many replicas, of the first seed.
-func runMany(out io.Writer, f manyFlags) error {
+func runMany(ctx context.Context, out io.Writer, f manyFlags) error {
 	costs := many.DefaultCosts()
 	for _, text := range f.costs {
 		if err := costs.Set(text); err != nil {
@@ -43,7 +44,7 @@ func runMany(out io.Writer, f manyFlags) error {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(manyGC))
 	began, cpu := time.Now(), cpuTime()
-	r, err := many.Run(f.Options, costs)
+	r, err := many.Run(ctx, f.Options, costs)
 	r.Write(out)
 	fmt.Fprintf(out, "this took %v, %v of CPU\n", time.Since(began).Round(time.Millisecond), (cpuTime() - cpu).Round(time.Millisecond))
 	return err

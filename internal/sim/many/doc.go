@@ -8,7 +8,7 @@
 //
 // # Usage
 //
-//	r, err := many.Run(many.Options{Replicas: 1000, Duration: 20 * time.Second, Seed: 1, …}, many.DefaultCosts())
+//	r, err := many.Run(ctx, many.Options{Replicas: 1000, Duration: 20 * time.Second, Seed: 1, …}, many.DefaultCosts())
 //	r.Write(os.Stdout)
 //
 // # Cost model

@@ -1,6 +1,8 @@
 package many
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +19,7 @@ func ofMany(n int) Options {
 // A job trains through deaths, newcomers and a change of leader: it commits steps, is back in less than a
 // second after each death, and all that it costs is counted.
 func TestRun(t *testing.T) {
-	r, err := Run(ofMany(64), DefaultCosts())
+	r, err := Run(t.Context(), ofMany(64), DefaultCosts())
 	r.Write(t.Output())
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +43,7 @@ func TestSameSeedSameRun(t *testing.T) {
 	text := func(seed uint64) string {
 		o := ofMany(16)
 		o.Seed = seed
-		r, err := Run(o, DefaultCosts())
+		r, err := Run(t.Context(), o, DefaultCosts())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +70,7 @@ func TestCostsCount(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r, err := Run(ofMany(16), c)
+		r, err := Run(t.Context(), ofMany(16), c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,6 +81,16 @@ func TestCostsCount(t *testing.T) {
 	}
 	if few, many := took(), took("get=10ms"); many < few+600*time.Millisecond {
 		t.Errorf("the first quorum took %v, and %v with 10 ms for each look-up, want 600 ms more", few, many)
+	}
+}
+
+// A run ends when its caller's ctx does.
+func TestRunEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	cancel(why)
+	if r, err := Run(ctx, ofMany(64), DefaultCosts()); !errors.Is(err, why) || r.steps > 0 {
+		t.Errorf("%d steps, error %v; want none, and %v", r.steps, err, why)
 	}
 }
 
@@ -94,7 +106,7 @@ func TestRefused(t *testing.T) {
 	} {
 		o := ofMany(3)
 		change(&o)
-		if _, err := Run(o, DefaultCosts()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Run(t.Context(), o, DefaultCosts()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}

@@ -143,12 +143,14 @@ func (r *replica) checkTaken(q *quorum.Quorum) {
 		r.w.check.TookAnswer(string(r.id), string(r.id), q)
 		return
 	}
-	g, names := r.w.group, r.rank.Assignment().ReplicaIDs
+	g, a := r.w.group, r.rank.Assignment()
 	switch {
 	case g.id != q.ID:
 	case g.seats == nil:
-		g.seats = names
-	case !slices.Equal(g.seats, names):
+		g.seats = a.ReplicaIDs
+	case slices.Equal(g.seats, a.ReplicaIDs):
+		a.ReplicaIDs = g.seats // one list for all, or n lists of n names lie in memory
+	default:
 		r.w.fail("Q2: %s has other members in quorum %d than the others", r.id, q.ID)
 	}
 }

@@ -1,6 +1,7 @@
 package many
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -8,8 +9,9 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// Run trains a job for a time, with its faults at times that its seed draws.
-func Run(o Options, c Costs) (Result, error) {
+// Run trains a job for a time, with its faults at times that its seed draws. It ends early, with its cause,
+// when ctx does.
+func Run(ctx context.Context, o Options, c Costs) (Result, error) {
 	if err := o.Validate(); err != nil {
 		return Result{}, err
 	}
@@ -19,7 +21,7 @@ func Run(o Options, c Costs) (Result, error) {
 		w.after(w.between(0, startWithin), func() { w.start(i, 0) })
 	}
 	w.faults()
-	w.run(o.Duration)
+	w.run(ctx, o.Duration)
 	w.res.members = len(w.all)
 	if w.err == nil {
 		w.agree()

@@ -1,6 +1,7 @@
 package many
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -31,7 +32,7 @@ type world struct {
 
 	byID      map[quorum.ReplicaID]*replica
 	called    map[quorum.ReplicaID]quorum.ReplicaID // whom an accusation meant by a name
-	all       []*replica // that live
+	all       []*replica                            // that live
 	exchanges map[exchangeKey]*exchange
 	group     *group // the newest that was formed
 	store     int64  // until when the primary's store is at work
@@ -78,8 +79,12 @@ func (w *world) clock() time.Time { return epoch.Add(time.Duration(w.now)) }
 func (w *world) since() time.Duration { return time.Duration(w.now) }
 
 // run lets events happen until an end.
-func (w *world) run(end time.Duration) {
+func (w *world) run(ctx context.Context, end time.Duration) {
 	for w.err == nil {
+		if ctx.Err() != nil {
+			w.fail("%w", context.Cause(ctx))
+			return
+		}
 		at, ok := w.queue.Next()
 		if !ok || at > int64(end) {
 			return

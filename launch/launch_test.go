@@ -223,6 +223,7 @@ func TestSignal(t *testing.T) {
 	t.Parallel()
 	j := start(t, `trap 'echo got it; exit 0' USR1; echo begun; while :; do sleep 0.02; done`, func(c *launch.Config) { c.Replicas = 2 })
 	j.out.says(t, "begun", 2)
+	j.log.says(t, "replica started", 2) // a rank may speak before the launcher knows its process
 	j.Signal(syscall.SIGUSR1)
 	report, err := j.ends(t)
 	if err != nil {

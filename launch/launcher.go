@@ -115,7 +115,8 @@ func (l *Launcher) Scale(ctx context.Context, replicas int) error {
 // may have less to do than it was started with, or nothing.
 func (l *Launcher) check(replicas int) error {
 	nodes := l.cfg.Nodes
-	least, most, devices := 1, maxProcesses/l.cfg.Ranks*nodes, len(l.cfg.CUDADevices)/l.cfg.Ranks*nodes
+	spares := l.cfg.Spares
+	least, most, devices := 1, (maxProcesses/l.cfg.Ranks-spares)*nodes, (len(l.cfg.CUDADevices)/l.cfg.Ranks-spares)*nodes
 	if nodes == 1 {
 		least = l.cfg.MinReplicas
 	}
@@ -123,7 +124,7 @@ func (l *Launcher) check(replicas int) error {
 	case replicas < least || replicas > most:
 		return fmt.Errorf("replicas = %d, want %d (MinReplicas) to %d", replicas, least, most)
 	case len(l.cfg.CUDADevices) > 0 && replicas > devices:
-		return fmt.Errorf("replicas = %d, want %d at most: there are %d devices on this host", replicas, devices, len(l.cfg.CUDADevices))
+		return fmt.Errorf("replicas = %d, want %d at most: there are %d devices on this host, for %d spares too", replicas, devices, len(l.cfg.CUDADevices), spares)
 	}
 	return nil
 }
@@ -172,6 +173,6 @@ func (l *Launcher) Run(ctx context.Context) (report Report, err error) {
 		beside.Go(func() { r.ask(around, addresses) })
 	}
 	err = r.loop(ctx)
-	report.Replicas = r.reports()
+	report.Replicas, report.Spares = reports(r.all()), reports(r.spares)
 	return report, err
 }

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/skerry-ft/skerry/launch/internal/child"
 	"github.com/skerry-ft/skerry/launch/internal/keeper"
+	"github.com/skerry-ft/skerry/launch/internal/signals"
 )
 
 // Init turns the keeper's process into the keeper, and does not return in it; in any other
@@ -30,13 +30,12 @@ type Launcher struct {
 	over   chan struct{} // closed when Run has returned
 	killed chan struct{} // closed by Kill
 	kill   func()
+	ranks  signals.Ranks
 
 	mu struct {
 		sync.Mutex
 
 		lighthouse []string // where it is, once Run has found or started it
-
-		ranks map[*child.Process]struct{} // those that run
 	}
 }
 
@@ -57,7 +56,6 @@ func New(cfg Config) (*Launcher, error) {
 	}
 	l := &Launcher{cfg: cfg.withDefaults(), scale: make(chan scaling), over: make(chan struct{}), killed: make(chan struct{})}
 	l.kill = sync.OnceFunc(func() { close(l.killed) })
-	l.mu.ranks = make(map[*child.Process]struct{})
 	return l, nil
 }
 
@@ -75,14 +73,8 @@ func (l *Launcher) isKilled() bool {
 	}
 }
 
-// Signal sends a signal to all ranks that run.
-func (l *Launcher) Signal(s syscall.Signal) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for p := range l.mu.ranks {
-		p.Signal(s)
-	}
-}
+// Signal sends a signal to all ranks that run; one that is being started gets it when it runs.
+func (l *Launcher) Signal(s syscall.Signal) { l.ranks.Send(s) }
 
 // Lighthouse is where the job's lighthouse is, host:port; nil: Run has none yet.
 func (l *Launcher) Lighthouse() []string {

@@ -59,7 +59,7 @@ func (a *attempt) start(i int) error {
 	a.label(one)
 	vars := a.plan.Vars(a.place(), i, one.errorFile, socket)
 	base := append(os.Environ(), a.cfg.Env...)
-	proc, err := child.Start(child.Spec{
+	proc, err := a.Launcher.ranks.Start(child.Spec{
 		Command: a.cfg.Command, Dir: a.cfg.Dir, Env: a.plan.Environ(base, vars, a.mark),
 		Stdout: a.sink(one, a.out), Stderr: a.sink(one, a.errs),
 	})
@@ -78,9 +78,6 @@ func (a *attempt) start(i int) error {
 	one.began = sweep.Began(proc.PID())
 	a.sessions[proc.PID()] = one.began
 	a.keeper.Add(proc.PID(), one.began)
-	a.Launcher.mu.Lock()
-	a.Launcher.mu.ranks[proc] = struct{}{}
-	a.Launcher.mu.Unlock()
 	a.beside.Go(func() {
 		select {
 		case <-proc.Exited():
@@ -140,9 +137,7 @@ func (a *attempt) sink(one *rank, all *output.Writer) func(line []byte) {
 // release takes what a rank has written last. One that has not ended is left to the keeper, and
 // what it writes is lost.
 func (a *attempt) release(one *rank) {
-	a.Launcher.mu.Lock()
-	delete(a.Launcher.mu.ranks, one.proc)
-	a.Launcher.mu.Unlock()
+	a.Launcher.ranks.Forget(one.proc)
 	if one.ended() {
 		one.proc.Drain(drainLimit)
 	}

@@ -124,6 +124,7 @@ var mayImport = map[string][]string{
 	"launch/internal/errorfile": {},
 	"launch/internal/gate":      {"launch/spare"},
 	"launch/internal/slots":     {},
+	"launch/internal/signals":   {"launch/internal/child"},
 	"launch/internal/keeper":    {"internal/spool", "launch/internal/sweep"},
 	"launch/internal/layout":    {"launch/internal/sweep", "launch/spare"},
 	"launch/internal/output":    {"internal/spool"},

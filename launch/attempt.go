@@ -16,7 +16,10 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/launch/internal/child"
+	"github.com/skerry-ft/skerry/launch/internal/errorfile"
+	"github.com/skerry-ft/skerry/launch/internal/gate"
 	"github.com/skerry-ft/skerry/launch/internal/layout"
+	"github.com/skerry-ft/skerry/launch/internal/output"
 	"github.com/skerry-ft/skerry/launch/internal/sweep"
 	"github.com/skerry-ft/skerry/store"
 )
@@ -34,56 +37,84 @@ const (
 	reapLimit = 2 * time.Second
 )
 
-// attempt is one start of a replica: its store and its ranks. It is owned by the replica's
-// goroutine.
+// attempt is one start of a replica, or of a spare: its store and its ranks. It is owned by the
+// replica's goroutine; a spare's becomes another's, see Spares in the package's comment.
 type attempt struct {
 	*replica
 
 	number int
+	slot   int
 	mark   string
-	folder string // for error files; empty: there is none
-	logs   string // for the ranks' output; empty: there is none
-	port   int    // of the store
+	folder string     // for error files; empty: there is none
+	logs   string     // for the ranks' output; empty: there is none
+	port   int        // of the store
+	gate   *gate.Gate // of a spare, or of what was one; else nil
 	ranks  []*rank
+	exits  chan *rank     // each exits once, for which it has room
 	over   chan struct{}  // closed when the attempt has ended
 	beside sync.WaitGroup // the store, and what waits for a rank's end
+
+	serving context.Context // as long as the store is there
+	stop    context.CancelFunc
 }
 
-// attempt starts the replica once, and returns when that has ended: nil if all ranks ended
+// newAttempt makes the next start, of which nothing runs yet. finish must follow.
+func (p *replica) newAttempt(ctx context.Context) *attempt {
+	a := &attempt{
+		replica: p, number: p.attempts, slot: p.slots.Take(p.slot),
+		exits: make(chan *rank, p.cfg.Ranks), over: make(chan struct{}),
+	}
+	p.attempts++
+	a.mark = fmt.Sprintf("%s.%s.%d", p.mark, p.key, a.number)
+	a.serving, a.stop = context.WithCancel(context.WithoutCancel(ctx))
+	return a
+}
+
+// attempt starts the replica once, or goes on with what was a spare's start, and returns when that
+// has ended: as finish does.
+func (p *replica) attempt(ctx context.Context, warm *attempt) (*Failure, error) {
+	if warm != nil {
+		return warm.finish(ctx, nil)
+	}
+	a := p.newAttempt(ctx)
+	return a.finish(ctx, a.begin())
+}
+
+// finish waits for the end of a start, of which err says why it is not whole: nil if all ranks ended
 // with 0, else how the first that did not ended. Errors: *CommandError, as long as no replica
 // of the run was ever started.
-func (p *replica) attempt(ctx context.Context) (*Failure, error) {
-	a := &attempt{replica: p, number: p.attempts, over: make(chan struct{})}
-	p.attempts++
-	a.mark = fmt.Sprintf("%s.%d.%d", p.mark, p.index, a.number)
-	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	err := a.begin(serving)
+func (a *attempt) finish(ctx context.Context, err error) (*Failure, error) {
 	var first *rank
 	if err == nil {
 		first = a.wait(ctx)
 	}
 	grace := time.Duration(0)
-	if err == nil && first == nil && !p.isKilled() {
-		grace = p.cfg.KillGrace // what is left may have something to write yet
+	if err == nil && first == nil && !a.isKilled() {
+		grace = a.cfg.KillGrace // what is left may have something to write yet
 	}
 	a.end(grace)
-	stop()
+	a.stop()
 	a.beside.Wait()
+	a.slots.Give(a.slot)
 	failure := a.failed(first, err)
 	if a.folder != "" {
 		_ = os.RemoveAll(a.folder) // the run's folder goes at its end in any case
 	}
-	if e, ok := errors.AsType[*CommandError](err); ok && !p.begun.Load() {
+	if e, ok := errors.AsType[*CommandError](err); ok && !a.begun.Load() {
 		return nil, e
 	}
 	return failure, nil
 }
 
 // begin starts the store and the ranks. After an error some of them may run.
-func (a *attempt) begin(ctx context.Context) (err error) {
+func (a *attempt) begin() (err error) {
 	a.makeFolders()
-	if err := a.serve(ctx); err != nil {
+	a.makeLogs()
+	if err := a.serve(); err != nil {
 		return fmt.Errorf("store of %s: %w", a.name, err)
+	}
+	if err := a.openGate(); err != nil {
+		return err
 	}
 	pids := zerolog.Arr()
 	for i := range a.cfg.Ranks {
@@ -92,7 +123,11 @@ func (a *attempt) begin(ctx context.Context) (err error) {
 		}
 		pids.Int(a.ranks[i].proc.PID())
 	}
-	a.cfg.Log.Info().Str(logkey.ReplicaID, a.name).Int("attempt", a.number).Array("pids", pids).Msg("replica started")
+	event := "replica started"
+	if a.gate != nil {
+		event = "spare started"
+	}
+	a.cfg.Log.Info().Str(logkey.ReplicaID, a.name).Int("attempt", a.number).Array("pids", pids).Msg(event)
 	return nil
 }
 
@@ -100,24 +135,29 @@ func (a *attempt) begin(ctx context.Context) (err error) {
 // temporary files that took the run's folder, is no reason not to train: there are none then.
 func (a *attempt) makeFolders() {
 	var err error
-	a.folder = filepath.Join(a.run.folder, fmt.Sprintf("%d-%d", a.index, a.number))
+	a.folder = filepath.Join(a.run.folder, fmt.Sprintf("%s-%d", a.key, a.number))
 	if a.run.folder == "" || os.Mkdir(a.folder, 0o700) != nil {
 		if a.folder, err = os.MkdirTemp("", folderPattern); err != nil {
 			a.folder = ""
 			a.cfg.Log.Warn().Str(logkey.ReplicaID, a.name).Err(err).Msg("no folder for what ranks say of their end: exceptions will not be told")
 		}
 	}
+}
+
+// makeLogs makes the folder for the logs of this start.
+func (a *attempt) makeLogs() {
 	if a.cfg.LogDir == "" {
 		return
 	}
-	if a.logs, err = logFolder(filepath.Join(a.cfg.LogDir, folderName(a.cfg.Job), a.name), a.number); err != nil {
+	var err error
+	if a.logs, err = output.Folder(filepath.Join(a.cfg.LogDir, output.JobFolder(a.cfg.Job), a.name), a.number); err != nil {
 		a.logs = ""
 		a.cfg.Log.Warn().Str(logkey.ReplicaID, a.name).Err(err).Msg("no folder for logs: the ranks run without")
 	}
 }
 
 // serve serves the store of this start.
-func (a *attempt) serve(ctx context.Context) error {
+func (a *attempt) serve() error {
 	s, err := store.NewServer(store.ServerConfig{Listen: layout.Loopback + ":0", Log: zerolog.Nop()})
 	if err != nil {
 		return err
@@ -127,9 +167,10 @@ func (a *attempt) serve(ctx context.Context) error {
 		return errors.Join(err, s.Close())
 	}
 	a.port = int(address.Port())
+	log, name := a.cfg.Log, a.name // a spare's name changes while it runs
 	a.beside.Go(func() {
-		if err := s.Run(ctx); err != nil && ctx.Err() == nil {
-			a.cfg.Log.Error().Str(logkey.ReplicaID, a.name).Err(err).Msg("store ended")
+		if err := s.Run(a.serving); err != nil && a.serving.Err() == nil {
+			log.Error().Str(logkey.ReplicaID, name).Err(err).Msg("store ended")
 		}
 	})
 	return nil
@@ -139,16 +180,6 @@ func (a *attempt) serve(ctx context.Context) error {
 // end the others: SIGTERM, and SIGKILL after a while. It returns the first that did not end
 // well, or that does not end at all.
 func (a *attempt) wait(ctx context.Context) (first *rank) {
-	exits := make(chan *rank, len(a.ranks)) // each exits once
-	for _, one := range a.ranks {
-		a.beside.Go(func() {
-			select {
-			case <-one.proc.Exited():
-				exits <- one
-			case <-a.over:
-			}
-		})
-	}
 	told, killed := ctx.Done(), a.killed
 	var late <-chan time.Time
 	terminate := func(grace time.Duration) {
@@ -161,9 +192,9 @@ func (a *attempt) wait(ctx context.Context) (first *rank) {
 	}
 	for left := len(a.ranks); left > 0; {
 		select {
-		case one := <-exits:
+		case one := <-a.exits:
 			left--
-			if left > 0 && len(exits) == 0 { // else it is done soon
+			if left > 0 && len(a.exits) == 0 { // else it is done soon
 				a.forget()
 			}
 			if first == nil && !one.proc.Status().OK() {
@@ -245,6 +276,9 @@ func (a *attempt) end(grace time.Duration) {
 		a.release(one)
 	}
 	a.forget()
+	if a.gate != nil {
+		_ = a.gate.Close() // its sockets go with the folder
+	}
 }
 
 // failed tells how the start ended: by the end of a rank, by an error before, or well.
@@ -256,7 +290,7 @@ func (a *attempt) failed(first *rank, err error) *Failure {
 	case first == nil:
 		return nil
 	default:
-		f.Rank, f.PID, f.Tail, f.Log, f.Message = first.rank, first.proc.PID(), first.tail.Lines(), first.log, recorded(first.errorFile)
+		f.Rank, f.PID, f.Tail, f.Log, f.Message = first.rank, first.proc.PID(), first.tail.Lines(), first.out().log, errorfile.Message(first.errorFile)
 		if first.ended() {
 			f.how = first.proc.Status()
 		} else {

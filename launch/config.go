@@ -43,6 +43,11 @@ type Config struct {
 	// Replicas is how many replicas this launcher starts, until another number is wanted. 0 means 1.
 	Replicas int
 
+	// Spares is how many starts wait, with all done that does not need a place, to take that of a
+	// replica that dies: see Spares in the package's comment. Each costs the memory, and the
+	// devices, of a replica. 0: none. The Command must know package spare.
+	Spares int
+
 	// Ranks is how many processes a replica has. 0 means 1.
 	Ranks int
 
@@ -103,8 +108,8 @@ type Config struct {
 	Tee    bool
 
 	// CUDADevices are the GPUs of this host, as CUDA_VISIBLE_DEVICES has them. Each replica
-	// is told of as many as it has ranks, so that LOCAL_RANK names one of its own. Empty: all
-	// replicas see all.
+	// is told of as many as it has ranks, so that LOCAL_RANK names one of its own, and so is each
+	// spare, which keeps them as a replica. Empty: all see all.
 	CUDADevices []string
 
 	// Steps tells what a lighthouse elsewhere shows of the job's replicas; nil: RefillSteps
@@ -186,6 +191,7 @@ func (c Config) Validate() error {
 	l.Want(lighthouse.CheckJob(c.Job) == nil, "Job", c.Job, "at most 128 letters, digits, '.', '_' or '-'")
 	problems.Within(&l, "Ranks", c.Ranks, 1, maxProcesses)
 	problems.Within(&l, "Replicas", c.Replicas, 1, maxProcesses/max(c.Ranks, 1))
+	problems.Within(&l, "Spares", c.Spares, 0, max(maxProcesses/max(c.Ranks, 1)-c.Replicas, 0))
 	problems.Within(&l, "Nodes", c.Nodes, 1, maxNodes)
 	problems.Within(&l, "Node", c.Node, 0, max(c.Nodes, 1)-1)
 	problems.Within(&l, "MaxRestarts", c.MaxRestarts, 0, maxRestarts)
@@ -196,8 +202,8 @@ func (c Config) Validate() error {
 	problems.NotNegative(&l, "KillGrace", c.KillGrace)
 	problems.NotNegative(&l, "WaitLimit", c.WaitLimit)
 	l.Want(c.Nodes <= 1 || len(c.Lighthouse) > 0, "Lighthouse", c.Lighthouse, "the address of one that all %d nodes reach: start it by skerry lighthouse", c.Nodes)
-	l.Want(len(c.CUDADevices) == 0 || len(c.CUDADevices) >= c.Replicas*c.Ranks, "CUDADevices", c.CUDADevices,
-		"one for each of %d ranks", c.Replicas*c.Ranks)
+	l.Want(len(c.CUDADevices) == 0 || len(c.CUDADevices) >= (c.Replicas+c.Spares)*c.Ranks, "CUDADevices", c.CUDADevices,
+		"one for each of %d ranks", (c.Replicas+c.Spares)*c.Ranks)
 	return l.Err()
 }
 

@@ -34,6 +34,7 @@
 //	OMP_NUM_THREADS, PYTHONUNBUFFERED,     1, unless they are set; the first with more than one rank alone
 //	TORCH_NCCL_ASYNC_ERROR_HANDLING
 //	SKERRY_RUN_MARK                        by which a start's processes are found again
+//	SKERRY_SPARE                           of a spare, where it is told its place: see Spares
 //
 // How many replicas train is never in the environment, for it changes: a Manager tells it.
 // The store is served by this process, on loopback, in PyTorch's protocol; each start has a
@@ -70,6 +71,36 @@
 // what they have started: all in their sessions, and all that carry the mark in their
 // environment. A process that has left both escapes.
 //
+// # Spares
+//
+// Beside the replicas run Config.Spares spares: each is a start like a replica's, with ranks, a store
+// and devices of its own, which has no place in the job yet. REPLICA_GROUP_ID, NUM_REPLICA_GROUPS,
+// SKERRY_LIGHTHOUSE and TORCHFT_LIGHTHOUSE are empty in its environment, so that a program that
+// knows nothing of spares ends by an error and does not train as a replica that is there. SKERRY_SPARE
+// is a Unix socket that the rank has for itself, of which package spare is the other end:
+//
+//	rank                         launcher
+//	connects            ──▶      this rank is ready; a spare is when all of its ranks are
+//	                    ◀──      one line of JSON: {"env":{"REPLICA_GROUP_ID":"2",…}}, or {"over":true}
+//	one byte            ──▶      it has taken the place
+//
+// A connection that closes takes its rank's readiness back. A rank that connects again is told
+// the same again. Closed without a line, the launcher is gone.
+//
+//	  ┌───────────── pause ◀── a rank ends, and the budget has more
+//	  ▼
+//	start ─▶ all ranks are ready ─▶ the start becomes a replica's, and the spare starts anew
+//	               └─▶ the job ends: {"over":true}, SIGTERM, and SIGKILL after KillGrace
+//
+// What moves is the start: the replica's goroutine takes it over from the spare's, and it is from
+// then on an attempt of the replica like others. A replica that is to start takes the spare
+// that has waited longest, if one is ready at that moment, and is started as usual if none is. After a
+// crash that is at once, unless its lives before have done nothing: then after the pause.
+// It costs the replica's budget what another start would. A spare that has not taken its place
+// within two seconds is killed, and the next one is asked, or a start is made. The budget of a spare is as a replica's;
+// one that is given up, or ends with 0 before it has a place, costs the job nothing. Scale takes spares for
+// what is missing, and never ends one.
+//
 // # How many
 //
 // Config.Replicas is how many a launcher begins with. Another number is said by Scale, or by a
@@ -89,6 +120,8 @@
 //
 //	Run           owns the list of replicas; waits for their ends, Scale, and ctx
 //	replica       one for each; owns its budget and its current start
+//	spare         one for each, the same; hands its start over to a replica's
+//	gate          one for each rank of a spare, and one for each connection
 //	child         one for each rank, on a thread of its own, until it is reaped
 //	pump          two for each rank, until its output has ended
 //	store         one for each start

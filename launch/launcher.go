@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/skerry-ft/skerry/launch/internal/child"
 	"github.com/skerry-ft/skerry/launch/internal/keeper"
+	"github.com/skerry-ft/skerry/launch/internal/signals"
 )
 
 // Init turns the keeper's process into the keeper, and does not return in it; in any other
@@ -30,22 +30,14 @@ type Launcher struct {
 	over   chan struct{} // closed when Run has returned
 	killed chan struct{} // closed by Kill
 	kill   func()
+	ranks  signals.Ranks
 
 	mu struct {
 		sync.Mutex
 
 		lighthouse []string // where it is, once Run has found or started it
-
-		ranks  map[*child.Process]struct{} // those that run
-		starts map[*missed]struct{}        // those whose start is under way
 	}
 }
-
-// missed are the signals that came while a rank was started.
-type missed struct{ signals []syscall.Signal }
-
-// missedMost bounds what a start remembers: to the kernel, too, ten of a kind are one.
-const missedMost = 32
 
 // folderPattern is how folders of temporary files are called.
 const folderPattern = "skerry-run-"
@@ -64,7 +56,6 @@ func New(cfg Config) (*Launcher, error) {
 	}
 	l := &Launcher{cfg: cfg.withDefaults(), scale: make(chan scaling), over: make(chan struct{}), killed: make(chan struct{})}
 	l.kill = sync.OnceFunc(func() { close(l.killed) })
-	l.mu.ranks, l.mu.starts = make(map[*child.Process]struct{}), make(map[*missed]struct{})
 	return l, nil
 }
 
@@ -83,39 +74,7 @@ func (l *Launcher) isKilled() bool {
 }
 
 // Signal sends a signal to all ranks that run; one that is being started gets it when it runs.
-func (l *Launcher) Signal(s syscall.Signal) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for p := range l.mu.ranks {
-		p.Signal(s)
-	}
-	for m := range l.mu.starts {
-		if len(m.signals) < missedMost {
-			m.signals = append(m.signals, s)
-		}
-	}
-}
-
-// startRank starts a rank's process, which Signal reaches from now on: a process may run, and
-// have written that it does, before its start has returned.
-func (l *Launcher) startRank(s child.Spec) (*child.Process, error) {
-	m := new(missed)
-	l.mu.Lock()
-	l.mu.starts[m] = struct{}{}
-	l.mu.Unlock()
-	p, err := child.Start(s)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.mu.starts, m)
-	if err != nil {
-		return nil, err
-	}
-	l.mu.ranks[p] = struct{}{}
-	for _, s := range m.signals {
-		p.Signal(s)
-	}
-	return p, nil
-}
+func (l *Launcher) Signal(s syscall.Signal) { l.ranks.Send(s) }
 
 // Lighthouse is where the job's lighthouse is, host:port; nil: Run has none yet.
 func (l *Launcher) Lighthouse() []string {
@@ -148,7 +107,8 @@ func (l *Launcher) Scale(ctx context.Context, replicas int) error {
 // may have less to do than it was started with, or nothing.
 func (l *Launcher) check(replicas int) error {
 	nodes := l.cfg.Nodes
-	least, most, devices := 1, maxProcesses/l.cfg.Ranks*nodes, len(l.cfg.CUDADevices)/l.cfg.Ranks*nodes
+	spares := l.cfg.Spares
+	least, most, devices := 1, (maxProcesses/l.cfg.Ranks-spares)*nodes, (len(l.cfg.CUDADevices)/l.cfg.Ranks-spares)*nodes
 	if nodes == 1 {
 		least = l.cfg.MinReplicas
 	}
@@ -156,7 +116,7 @@ func (l *Launcher) check(replicas int) error {
 	case replicas < least || replicas > most:
 		return fmt.Errorf("replicas = %d, want %d (MinReplicas) to %d", replicas, least, most)
 	case len(l.cfg.CUDADevices) > 0 && replicas > devices:
-		return fmt.Errorf("replicas = %d, want %d at most: there are %d devices on this host", replicas, devices, len(l.cfg.CUDADevices))
+		return fmt.Errorf("replicas = %d, want %d at most: there are %d devices on this host, for %d spares too", replicas, devices, len(l.cfg.CUDADevices), spares)
 	}
 	return nil
 }
@@ -205,6 +165,6 @@ func (l *Launcher) Run(ctx context.Context) (report Report, err error) {
 		beside.Go(func() { r.ask(around, addresses) })
 	}
 	err = r.loop(ctx)
-	report.Replicas = r.reports()
+	report.Replicas, report.Spares = reports(r.all()), reports(r.spares)
 	return report, err
 }

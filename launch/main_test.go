@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,9 +16,11 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/launch"
+	"github.com/skerry-ft/skerry/launch/spare"
 	"github.com/skerry-ft/skerry/store"
 )
 
@@ -47,6 +50,21 @@ func as(part string, args []string) error {
 		}
 		_, err = l.Run(context.Background())
 		return err
+	case "spare": // a rank that waits for its place, if it is a spare's
+		if err := spare.Wait(context.Background()); errors.Is(err, spare.ErrNotNeeded) {
+			fmt.Println("not needed")
+			return nil
+		} else if err != nil {
+			return err
+		}
+		fmt.Printf("replica %s of %s rank %s start %s devices %s pid %d\n", os.Getenv("REPLICA_GROUP_ID"), os.Getenv("NUM_REPLICA_GROUPS"),
+			os.Getenv("RANK"), os.Getenv("TORCHELASTIC_RESTART_COUNT"), os.Getenv("CUDA_VISIBLE_DEVICES"), os.Getpid())
+		for { // trains
+			if _, err := os.Stat("over"); err == nil {
+				return nil
+			}
+			_ = backoff.Sleep(context.Background(), 20*time.Millisecond) // nothing ends it
+		}
 	case "store": // a rank that looks whether the store has keys of a start before
 		return askStore(args[0])
 	}

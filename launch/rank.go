@@ -6,7 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/skerry-ft/skerry/internal/logkey"
@@ -20,11 +20,22 @@ import (
 type rank struct {
 	proc      *child.Process
 	rank      int
+	began     uint64 // see sweep.Began
 	tail      output.Tail
-	file      *output.File // nil: none
-	log       string       // its path
 	errorFile string
+	to        atomic.Pointer[outlet]
 }
+
+// outlet is where the lines of a rank go, beside the launcher's own output. It is not changed: what
+// was a spare's rank gets another.
+type outlet struct {
+	prefix string
+	file   *output.File // nil: none
+	log    string       // its path
+}
+
+// out is where the lines of the rank go.
+func (one *rank) out() *outlet { return one.to.Load() }
 
 // ended tells whether the process has ended.
 func (one *rank) ended() bool {
@@ -38,22 +49,23 @@ func (one *rank) ended() bool {
 
 // start starts one rank.
 func (a *attempt) start(i int) error {
-	one := &rank{rank: i}
+	one, socket := &rank{rank: i}, ""
 	if a.folder != "" {
 		one.errorFile = filepath.Join(a.folder, fmt.Sprintf("rank-%d.json", i))
 	}
-	if a.logs != "" {
-		one.openLog(a)
+	if a.gate != nil {
+		socket = a.gate.Path(i)
 	}
-	vars := a.plan.Vars(layout.Start{Replica: a.index, Replicas: int(a.total.Load()), Before: a.number, Port: a.port}, i, one.errorFile)
+	a.label(one)
+	vars := a.plan.Vars(a.place(), i, one.errorFile, socket)
 	base := append(os.Environ(), a.cfg.Env...)
-	proc, err := a.startRank(child.Spec{
+	proc, err := a.Launcher.ranks.Start(child.Spec{
 		Command: a.cfg.Command, Dir: a.cfg.Dir, Env: a.plan.Environ(base, vars, a.mark),
 		Stdout: a.sink(one, a.out), Stderr: a.sink(one, a.errs),
 	})
 	if err != nil {
-		if one.file != nil {
-			err = errors.Join(err, one.file.Close(drainLimit))
+		if file := one.out().file; file != nil {
+			err = errors.Join(err, file.Close(drainLimit))
 		}
 		if permanent(err) {
 			return &CommandError{a.cfg.Command[0], err}
@@ -63,10 +75,22 @@ func (a *attempt) start(i int) error {
 	one.proc = proc
 	a.begun.Store(true)
 	a.ranks = append(a.ranks, one)
-	began := sweep.Began(proc.PID())
-	a.sessions[proc.PID()] = began
-	a.keeper.Add(proc.PID(), began)
+	one.began = sweep.Began(proc.PID())
+	a.sessions[proc.PID()] = one.began
+	a.keeper.Add(proc.PID(), one.began)
+	a.beside.Go(func() {
+		select {
+		case <-proc.Exited():
+			a.exits <- one
+		case <-a.over:
+		}
+	})
 	return nil
+}
+
+// place is what the start is in the job.
+func (a *attempt) place() layout.Start {
+	return layout.Start{Replica: a.index, Slot: a.slot, Replicas: int(a.total.Load()), Before: a.number, Port: a.port}
 }
 
 // permanent tells whether a command that could not be started never can be: all else, such as
@@ -80,28 +104,32 @@ func permanent(err error) bool {
 	return false
 }
 
-// openLog opens the log of a rank, which runs without if that cannot be.
-func (one *rank) openLog(a *attempt) {
-	path := filepath.Join(a.logs, fmt.Sprintf("rank-%d.log", one.rank))
-	var err error
-	if one.file, err = output.OpenFile(path); err != nil {
-		one.file = nil
-		a.cfg.Log.Warn().Str(logkey.ReplicaID, a.name).Int("rank", one.rank).Err(err).Msg("no log of a rank: it runs without")
-		return
+// label has the lines of a rank go where the start's do now, and returns where they went before:
+// nil, if they did not. A rank whose log cannot be opened runs without.
+func (a *attempt) label(one *rank) (before *outlet) {
+	to := &outlet{prefix: output.Rank{Replica: a.name, Index: a.plan.Index(a.index), Rank: one.rank, Alone: a.cfg.Ranks == 1}.Prefix(a.cfg.Color)}
+	if a.logs != "" {
+		path := filepath.Join(a.logs, fmt.Sprintf("rank-%d.log", one.rank))
+		file, err := output.OpenFile(path)
+		if err != nil {
+			a.cfg.Log.Warn().Str(logkey.ReplicaID, a.name).Int("rank", one.rank).Err(err).Msg("no log of a rank: it runs without")
+		} else {
+			to.file, to.log = file, path
+		}
 	}
-	one.log = path
+	return one.to.Swap(to)
 }
 
 // sink takes the lines of a rank.
-func (a *attempt) sink(one *rank, to *output.Writer) func(line []byte) {
-	prefix := output.Rank{Replica: a.name, Index: a.plan.Index(a.index), Rank: one.rank, Alone: a.cfg.Ranks == 1}.Prefix(a.cfg.Color)
+func (a *attempt) sink(one *rank, all *output.Writer) func(line []byte) {
 	return func(line []byte) {
 		one.tail.Add(line)
-		if one.file != nil {
-			one.file.Line(line)
+		to := one.out()
+		if to.file != nil {
+			to.file.Line(line)
 		}
-		if to != nil {
-			to.Line(prefix, line)
+		if all != nil {
+			all.Line(to.prefix, line)
 		}
 	}
 }
@@ -109,38 +137,19 @@ func (a *attempt) sink(one *rank, to *output.Writer) func(line []byte) {
 // release takes what a rank has written last. One that has not ended is left to the keeper, and
 // what it writes is lost.
 func (a *attempt) release(one *rank) {
-	a.Launcher.mu.Lock()
-	delete(a.Launcher.mu.ranks, one.proc)
-	a.Launcher.mu.Unlock()
+	a.Launcher.ranks.Forget(one.proc)
 	if one.ended() {
 		one.proc.Drain(drainLimit)
 	}
-	if one.file == nil {
+	a.closeLog(one.out())
+}
+
+// closeLog closes the log of a rank, if it has one.
+func (a *attempt) closeLog(to *outlet) {
+	if to.file == nil {
 		return
 	}
-	if err := one.file.Close(drainLimit); err != nil {
+	if err := to.file.Close(drainLimit); err != nil {
 		a.cfg.Log.Warn().Str(logkey.ReplicaID, a.name).Err(err).Msg("log of a rank is not whole")
 	}
-}
-
-// logFolder makes the folder for the logs of a start: attempt-0, or the next that is free, so
-// that a run keeps those of the run before.
-func logFolder(replica string, attempt int) (string, error) {
-	if err := os.MkdirAll(replica, 0o755); err != nil {
-		return "", err
-	}
-	for ; ; attempt++ {
-		path := filepath.Join(replica, fmt.Sprintf("attempt-%d", attempt))
-		if err := os.Mkdir(path, 0o755); !errors.Is(err, os.ErrExist) {
-			return path, err
-		}
-	}
-}
-
-// folderName is a job's name as that of a folder: it has letters, digits, dots and dashes.
-func folderName(job string) string {
-	if strings.Trim(job, ".") == "" {
-		return "job" + job // "." and ".." are other folders
-	}
-	return job
 }

@@ -18,17 +18,20 @@ type stopped struct {
 
 func (stopped) Error() string { return "told to stop" }
 
-// replica is one replica, in all its starts. While it lives, its goroutine owns it but for
+// replica is one replica, or one spare, in all its starts. While it lives, its goroutine owns it but for
 // what says otherwise; then loop does.
 type replica struct {
 	*run
 
-	index  int // among this launcher's
+	index  int    // among this launcher's
+	slot   int    // of devices, that a start takes if it is free
+	key    string // in marks and names of files: "3", of a spare "s0"
 	name   string
 	budget *budget.Budget
 
 	attempts int // starts so far
 	restarts int
+	moved    int // of a replica: how many of the restarts spares were; of a spare: places taken
 	failures []*Failure
 	last     *Failure
 	unable   error // it cannot be started at all
@@ -47,11 +50,12 @@ type replica struct {
 
 // live starts a replica, and starts it again, until it is done, told to stop, or given up.
 func (p *replica) live(ctx context.Context) Outcome {
-	for ctx.Err() == nil {
+	warm := p.takeSpare(ctx)
+	for ctx.Err() == nil || warm != nil {
 		p.committed.Store(0)
 		p.known.Store(false)
 		began := time.Now()
-		failure, err := p.attempt(ctx)
+		failure, err := p.attempt(ctx, warm)
 		switch {
 		case err != nil:
 			p.unable = err
@@ -67,13 +71,30 @@ func (p *replica) live(ctx context.Context) Outcome {
 		if !again {
 			return GivenUp
 		}
-		p.cfg.Log.Warn().Str(logkey.ReplicaID, p.name).Err(failure).Int("crash", p.budget.Spent()).Int("of", p.cfg.MaxRestarts).
-			Stringer("pause", pause).Msg("replica crashed, and starts again")
-		if backoff.Sleep(ctx, pause) == nil {
-			p.restarts++
-		}
+		warm = p.rest(ctx, pause, failure)
 	}
 	return Stopped
+}
+
+// rest is what comes between a crash and the next start: the spare that it returns, or, if it is
+// nil, a new one. A spare need not wait for the first pause: it costs no start of a process.
+func (p *replica) rest(ctx context.Context, pause time.Duration, failure *Failure) (warm *attempt) {
+	p.cfg.Log.Warn().Str(logkey.ReplicaID, p.name).Err(failure).Int("crash", p.budget.Spent()).Int("of", p.cfg.MaxRestarts).
+		Stringer("pause", pause).Msg("replica crashed, and starts again")
+	if pause <= budget.FirstPause {
+		warm = p.takeSpare(ctx)
+	}
+	if warm == nil {
+		if backoff.Sleep(ctx, pause) != nil {
+			return nil
+		}
+		warm = p.takeSpare(ctx)
+	}
+	p.restarts++
+	if warm != nil {
+		p.moved++
+	}
+	return warm
 }
 
 // revive has a replica that was given up start anew, as one that has cost nothing. It does not
@@ -109,5 +130,5 @@ func (p *replica) failure() error {
 
 // report tells of the replica.
 func (p *replica) report() ReplicaReport {
-	return ReplicaReport{Replica: p.name, Outcome: p.outcome, Restarts: p.restarts, Failures: p.failures}
+	return ReplicaReport{Replica: p.name, Outcome: p.outcome, Restarts: p.restarts, Moved: p.moved, Failures: p.failures}
 }

@@ -71,6 +71,8 @@ type ReplicaReport struct {
 	Replica  string  `json:"replica"`
 	Outcome  Outcome `json:"outcome"`
 	Restarts int     `json:"restarts"`
+	// Moved is how many of its restarts a spare was; of a spare, how many places it took.
+	Moved int `json:"moved,omitempty"`
 	// Failures are the last of its crashes, maxFailures at most.
 	Failures []*Failure `json:"failures,omitempty"`
 }
@@ -83,12 +85,22 @@ type Report struct {
 	Job      string          `json:"job"`
 	Took     time.Duration   `json:"took_ns"`
 	Replicas []ReplicaReport `json:"replicas"`
+	// Spares are those of Config.Spares, which a job needs none of.
+	Spares []ReplicaReport `json:"spares,omitempty"`
 }
 
 // Restarts is how often replicas were started again.
 func (r Report) Restarts() (n int) {
 	for _, one := range r.Replicas {
 		n += one.Restarts
+	}
+	return n
+}
+
+// moved is how many of them spares were.
+func (r Report) moved() (n int) {
+	for _, one := range r.Replicas {
+		n += one.Moved
 	}
 	return n
 }
@@ -106,9 +118,13 @@ func (r Report) Write(w io.Writer) error {
 			parts = append(parts, fmt.Sprintf("%d %s", count[o], o))
 		}
 	}
-	fmt.Fprintf(&b, "job %s: replicas: %s; restarts: %d; took %v\n", printable.Line(r.Job), strings.Join(parts, ", "), r.Restarts(), r.Took.Round(10*time.Millisecond))
-	for _, one := range r.Replicas {
-		if one.Outcome == Done && one.Restarts == 0 {
+	moved := ""
+	if len(r.Spares) > 0 {
+		moved = fmt.Sprintf(", %d of them by spares", r.moved())
+	}
+	fmt.Fprintf(&b, "job %s: replicas: %s; restarts: %d%s; took %v\n", printable.Line(r.Job), strings.Join(parts, ", "), r.Restarts(), moved, r.Took.Round(10*time.Millisecond))
+	for _, one := range slices.Concat(r.Replicas, r.Spares) {
+		if one.Outcome != GivenUp && one.Restarts == 0 && (one.Outcome == Done || len(one.Failures) == 0) {
 			continue
 		}
 		fmt.Fprintf(&b, "  %s: %s, restarts: %d\n", one.Replica, one.Outcome, one.Restarts)

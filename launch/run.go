@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/skerry-ft/skerry/launch/internal/layout"
 	"github.com/skerry-ft/skerry/launch/internal/output"
 	"github.com/skerry-ft/skerry/launch/internal/progress"
+	"github.com/skerry-ft/skerry/launch/internal/slots"
 	"github.com/skerry-ft/skerry/launch/internal/sweep"
 )
 
@@ -40,6 +42,9 @@ type run struct {
 	*Launcher
 
 	plan      layout.Plan
+	slots     slots.Slots
+	spares    []*replica
+	warm      chan *attempt // those of spares that are ready, one for each that receives
 	keeper    *keeper.Keeper
 	mark      string // of all starts
 	folder    string // for error files; empty: there is none
@@ -64,7 +69,7 @@ type run struct {
 }
 
 func newRun(l *Launcher, plan layout.Plan, k *keeper.Keeper, mark, folder string) *run {
-	r := &run{Launcher: l, plan: plan, keeper: k, mark: mark, folder: folder, ended: make(chan death), news: make(chan Wanted)}
+	r := &run{Launcher: l, plan: plan, keeper: k, mark: mark, folder: folder, ended: make(chan death), news: make(chan Wanted), warm: make(chan *attempt)}
 	if l.cfg.LogDir == "" || l.cfg.Tee {
 		if l.cfg.Stdout != nil {
 			r.out = output.NewWriter(l.cfg.Stdout)
@@ -101,6 +106,8 @@ func (r *run) loop(ctx context.Context) error {
 	for range r.share {
 		r.begin(ctx, r.add())
 	}
+	r.beginSpares(ctx)
+	defer r.stopSpares()
 	stop := ctx.Done()
 	killed := r.killed
 	for r.running > 0 || r.waits() {
@@ -128,8 +135,8 @@ func (r *run) loop(ctx context.Context) error {
 func (r *run) add() *replica {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one := &replica{run: r, index: len(r.mu.replicas), budget: budget.New(r.rule()), sessions: make(sweep.Sessions)}
-	one.name = r.plan.Name(one.index)
+	i := len(r.mu.replicas)
+	one := &replica{run: r, index: i, slot: i, key: strconv.Itoa(i), name: r.plan.Name(i), budget: budget.New(r.rule()), sessions: make(sweep.Sessions)}
 	r.mu.replicas = append(r.mu.replicas, one)
 	return one
 }
@@ -160,6 +167,7 @@ func (r *run) begin(ctx context.Context, one *replica) {
 // stopAll tells all replicas to stop, and starts no more.
 func (r *run) stopAll(order stopped) {
 	r.ending = true
+	r.stopSpares()
 	for _, one := range r.all() {
 		one.stop(order)
 	}
@@ -229,9 +237,9 @@ func (r *run) rescale(ctx context.Context, total int) error {
 	return nil
 }
 
-// reports tells of all replicas, once none runs.
-func (r *run) reports() (all []ReplicaReport) {
-	for _, one := range r.all() {
+// reports tells of replicas, or spares, once none runs.
+func reports(of []*replica) (all []ReplicaReport) {
+	for _, one := range of {
 		all = append(all, one.report())
 	}
 	return all

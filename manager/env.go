@@ -35,9 +35,9 @@ import (
 // request is made until its answer is there (see Timeouts); nor has TORCHFT_MANAGER_PORT: SKERRY_LISTEN
 // has a host, too. Where one is set, Log says so.
 //
-// It returns every problem it finds, joined.
+// It returns every problem it finds, joined. A spare of skerry run waits first, by launch/spare.Wait.
 func (c *Config) FromEnv() error {
-	var problems []error
+	problems := []error{env.Place()}
 	if len(c.Lighthouse) == 0 {
 		var err error
 		c.Lighthouse, err = env.Servers("SKERRY_LIGHTHOUSE", "TORCHFT_LIGHTHOUSE")

@@ -61,8 +61,9 @@ var mayImport = map[string][]string{
 	"checkpoint/durable/localdir":    {"checkpoint", "checkpoint/durable"},
 	"checkpoint/durable/s3":          {"checkpoint", "checkpoint/durable"},
 
-	"lighthouse": {"quorum", "quorum/shell", "quorum/story", "lighthouse/api", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost", "internal/split"},
-	"manager":    {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
+	"lighthouse":           {"quorum", "quorum/shell", "quorum/story", "lighthouse/api", "lighthouse/cluster", "lighthouse/internal/...", "internal/wire/...", "internal/guard", "internal/perhost", "internal/split"},
+	"manager":              {"quorum", "store/...", "pg", "pg/debug", "checkpoint", "checkpoint/safetensors", "checkpoint/pgcarrier", "internal/wire/...", "internal/guard", "manager/internal/..."},
+	"manager/internal/env": {"manager/internal/session", "launch/spare"}, // a spare waits before it reads its place
 
 	"lighthouse/api":                 {},
 	"lighthouse/internal/access":     {"internal/guard", "internal/wire/..."},
@@ -116,14 +117,19 @@ var mayImport = map[string][]string{
 	"train/paramserver":  {"pg", "store", "internal/guard", "internal/proof"},
 	"train/localsgd":     {"pg", "dist/quant", "checkpoint", "tensor"},
 
-	"launch":                   {"lighthouse", "store", "internal/guard", "internal/printable", "launch/internal/..."},
-	"launch/internal/budget":   {},
-	"launch/internal/child":    {"internal/deathsig", "launch/internal/output"},
-	"launch/internal/keeper":   {"internal/spool", "launch/internal/sweep"},
-	"launch/internal/layout":   {"launch/internal/sweep"},
-	"launch/internal/output":   {"internal/spool"},
-	"launch/internal/progress": {},
-	"launch/internal/sweep":    {"internal/procs"},
+	"launch":                    {"lighthouse", "store", "internal/guard", "internal/printable", "launch/internal/...", "launch/spare"},
+	"launch/spare":              {}, // what ranks have of it: programs of users
+	"launch/internal/budget":    {},
+	"launch/internal/child":     {"internal/deathsig", "launch/internal/output"},
+	"launch/internal/errorfile": {},
+	"launch/internal/gate":      {"launch/spare"},
+	"launch/internal/slots":     {},
+	"launch/internal/signals":   {"launch/internal/child"},
+	"launch/internal/keeper":    {"internal/spool", "launch/internal/sweep"},
+	"launch/internal/layout":    {"launch/internal/sweep", "launch/spare"},
+	"launch/internal/output":    {"internal/spool"},
+	"launch/internal/progress":  {},
+	"launch/internal/sweep":     {"internal/procs"},
 
 	"internal/wire":      {"quorum", "internal/printable"},
 	"internal/sim":       {"quorum", "quorum/shell", "internal/sim/..."},
@@ -173,7 +179,7 @@ var mayImport = map[string][]string{
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
 		"train/...", "launch", "internal/wire/...", "internal/sim", "internal/sim/many", "internal/guard", "internal/portlease", "internal/printable", "internal/procs", "internal/deathsig", "internal/spool", "cmd/internal/...", "examples/...",
 	},
-	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "manager/oteltrace", "internal/printable", "internal/flagerror"},
+	"examples/digits/trainer": {"launch/spare", "examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "manager/oteltrace", "internal/printable", "internal/flagerror"},
 	"examples/digits/gpu":     {"nccl", "pg/...", "tensor"},
 	"examples/guide":          {"dist", "pg/...", "tensor", "train/..."},
 	"scripts/images":          {}, // a module of its own

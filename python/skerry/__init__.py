@@ -19,6 +19,7 @@ from skerry._devices import Devices
 from skerry._group import Group, monitored_barrier
 from skerry._localsgd import DiLoCo, LocalSGD
 from skerry._manager import Manager
+from skerry._place import wait_for_place
 from skerry._rendezvous import create
 from skerry._train import DDP, Batches, Optimizer
 from skerry._version import __version__
@@ -28,7 +29,7 @@ import torch.distributed as _dist
 __all__ = [
     "Aborted", "Batches", "Closed", "DDP", "Devices", "DiLoCo", "Differed", "Drained", "Evicted", "Forked", "Group", "LocalSGD", "Manager", "MaxRetries", "Optimizer",
     "OtherState", "RankLost", "Refused", "StateLost", "StepFailed", "StepOpen", "TrainingEnded", "Unreachable",
-    "monitored_barrier", "register", "__version__",
+    "monitored_barrier", "register", "wait_for_place", "__version__",
 ]
 
 

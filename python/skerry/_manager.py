@@ -15,6 +15,7 @@ import torch.distributed as dist
 from skerry import _errors, _lib, _ops, _parts
 from skerry._devices import Devices, listen
 from skerry._group import Group
+from skerry._place import wait_for_place
 from skerry._work import Work, microseconds
 
 _managers = set()  # until shutdown: others may read their tensors till then
@@ -127,7 +128,7 @@ class Event(str):
         return self
 
 
-_told_environment = set()
+_told_environment = {"SKERRY_SPARE"}  # which the library may have read before the place was taken
 
 
 def _environment():
@@ -145,7 +146,7 @@ class Manager:
     state: what heals move, by name: modules, optimizers, schedulers, loaders, anything with
     state_dict and load_state_dict. `register` and `register_state_dict_fn` take more, before the first
     start_quorum. replica_id: this replica's name (else REPLICA_GROUP_ID's); a new process of the same
-    name is its next incarnation. lighthouse: "host:port", or several (else SKERRY_LIGHTHOUSE,
+    name is its next incarnation. A spare of `skerry run` waits in here for its place (wait_for_place). lighthouse: "host:port", or several (else SKERRY_LIGHTHOUSE,
     TORCHFT_LIGHTHOUSE). Settings that are not given are taken from the environment; docs/PYTHON.md
     has all.
 
@@ -182,6 +183,7 @@ class Manager:
         self._updates = []  # called before the update that a commit allows
         for name, thing in (state or {}).items():
             self.register(name, thing)
+        wait_for_place()
 
     # The state.
 

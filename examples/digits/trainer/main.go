@@ -54,6 +54,7 @@ import (
 	"github.com/skerry-ft/skerry/examples/digits"
 	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/internal/printable"
+	"github.com/skerry-ft/skerry/launch/spare"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/manager/oteltrace"
 	"github.com/skerry-ft/skerry/pg/baby"
@@ -72,6 +73,12 @@ func main() {
 
 // run is main without the process: it returns the exit status.
 func run(signals <-chan os.Signal, args []string, stdout, stderr io.Writer) int {
+	if err := waitForPlace(signals); errors.Is(err, spare.ErrNotNeeded) {
+		return 0
+	} else if err != nil {
+		fmt.Fprintf(stderr, "trainer: %s\n", printable.Text(err.Error()))
+		return 1
+	}
 	o, err := parse(args, stdout)
 	if err == nil && !o.help {
 		tell := &teller{w: stdout}
@@ -87,6 +94,23 @@ func run(signals <-chan os.Signal, args []string, stdout, stderr io.Writer) int 
 		return 1
 	}
 	return 0
+}
+
+// waitForPlace blocks in a spare of skerry run until it is a replica: its index is that of its shard.
+// A signal ends the wait, as one that is not needed.
+func waitForPlace(signals <-chan os.Signal) error {
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	done := make(chan error, 1)
+	go func() { done <- spare.Wait(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-signals:
+		end()
+		<-done
+		return spare.ErrNotNeeded
+	}
 }
 
 // die ends the process at once, as an operator wants of a replica that is not to

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -141,6 +142,32 @@ func TestShardOfTheEnvironment(t *testing.T) {
 		} else if shard := o.digits.Shard; err != nil || shard.Index != c.index || shard.Count != c.count {
 			t.Errorf("%+v: %+v, %v", c, shard, err)
 		}
+	}
+}
+
+// A spare waits for its place before it reads its index: one whose launcher is gone says so, and one
+// that is told to end is not needed.
+func TestSpare(t *testing.T) {
+	t.Setenv("SKERRY_SPARE", "/no/such/socket")
+	var stdout, stderr bytes.Buffer
+	if status := run(nil, nil, &stdout, &stderr); status != 1 || !strings.Contains(stderr.String(), `trainer: spare: SKERRY_SPARE = "/no/such/socket", want the socket`) {
+		t.Errorf("status %d, %q", status, &stderr)
+	}
+	dir, err := os.MkdirTemp("", "spare-") // a short path
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // no more than litter
+	ln, err := net.Listen("unix", dir+"/0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close() //nolint:errcheck // it accepts nothing
+	t.Setenv("SKERRY_SPARE", dir+"/0")
+	signals := make(chan os.Signal, 1)
+	signals <- syscall.SIGTERM
+	if status := run(signals, nil, &stdout, &stderr); status != 0 {
+		t.Errorf("status %d, %q", status, &stderr)
 	}
 }
 

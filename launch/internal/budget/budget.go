@@ -10,7 +10,7 @@ import (
 
 // The pauses before a replica is started again: each is twice the one before.
 const (
-	firstPause = 100 * time.Millisecond
+	FirstPause = 100 * time.Millisecond // after a life that worked, and the first of all
 	mostPause  = 30 * time.Second
 )
 
@@ -47,7 +47,7 @@ type Budget struct {
 
 // New is a budget of which nothing is spent.
 func New(r Rule) *Budget {
-	return &Budget{rule: r, pause: backoff.Backoff{First: firstPause, Most: mostPause}}
+	return &Budget{rule: r, pause: backoff.Backoff{First: FirstPause, Most: mostPause}}
 }
 
 // Crash counts the crash that ended a life. It returns how long to wait before the next

@@ -10,7 +10,7 @@ import (
 func TestCrashesAtOnceSpendTheBudget(t *testing.T) {
 	t.Parallel()
 	b := New(Rule{Most: 12, RefillSteps: 100, RefillAfter: time.Hour})
-	want := firstPause
+	want := FirstPause
 	for i := range 12 {
 		pause, again := b.Crash(Life{Ran: time.Second})
 		if !again || pause != min(want, mostPause) || b.Spent() != i+1 {
@@ -59,8 +59,8 @@ func TestRefill(t *testing.T) {
 		if ever := len(pauses) == 50; ever != c.ever {
 			t.Errorf("%s: %d starts, want for ever: %t", name, len(pauses), c.ever)
 		}
-		if first := pauses[2] == firstPause; first != c.first {
-			t.Errorf("%s: third pause %v, want the first one's %v: %t", name, pauses[2], firstPause, c.first)
+		if first := pauses[2] == FirstPause; first != c.first {
+			t.Errorf("%s: third pause %v, want the first one's %v: %t", name, pauses[2], FirstPause, c.first)
 		}
 	}
 }

@@ -28,12 +28,12 @@ func vars(t *testing.T, all []string) map[string]string {
 // What a rank is told, in torchrun's words, torchft's and ours.
 func TestVars(t *testing.T) {
 	t.Parallel()
-	got := vars(t, plan().Vars(Start{Replica: 2, Replicas: 5, Before: 3, Port: 4711}, 1, "/tmp/e"))
+	got := vars(t, plan().Vars(Start{Replica: 2, Replicas: 5, Before: 3, Port: 4711}, 1, "/tmp/e", ""))
 	for name, want := range map[string]string{
 		"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1",
 		"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "4711", "TORCHELASTIC_RUN_ID": "digits", "TORCHELASTIC_RESTART_COUNT": "3",
 		"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_ERROR_FILE": "/tmp/e", "REPLICA_GROUP_ID": "2", "NUM_REPLICA_GROUPS": "5",
-		"SKERRY_LIGHTHOUSE": "h1:29510,h2:29510", "TORCHFT_LIGHTHOUSE": "http://h1:29510", "SKERRY_JOB": "digits",
+		"SKERRY_LIGHTHOUSE": "h1:29510,h2:29510", "TORCHFT_LIGHTHOUSE": "http://h1:29510", "SKERRY_JOB": "digits", "SKERRY_SPARE": "",
 	} {
 		if got[name] != want {
 			t.Errorf("%s = %q, want %q", name, got[name], want)
@@ -44,15 +44,39 @@ func TestVars(t *testing.T) {
 	}
 	p := plan()
 	p.TLS = true
-	if got := vars(t, p.Vars(Start{}, 0, ""))["TORCHFT_LIGHTHOUSE"]; got != "https://h1:29510" {
+	if got := vars(t, p.Vars(Start{}, 0, "", ""))["TORCHFT_LIGHTHOUSE"]; got != "https://h1:29510" {
 		t.Errorf("with TLS: %s", got)
+	}
+}
+
+// A spare has no place, and is told what makes a replica of it.
+func TestSpare(t *testing.T) {
+	t.Parallel()
+	p := plan()
+	p.Nodes, p.Node = 3, 2
+	s := Start{Replica: 1, Replicas: 9, Before: 3, Port: 4711}
+	got := vars(t, p.Vars(s, 1, "", "/run/1"))
+	for name, value := range p.Place(s) {
+		if is := got[name]; is != "" && name != restartCount {
+			t.Errorf("%s = %q before it has a place", name, is)
+		}
+		got[name] = value
+	}
+	if got["SKERRY_SPARE"] != "/run/1" || got["MASTER_PORT"] != "4711" || p.SpareName(1) != "spare-5" {
+		t.Errorf("%v, named %s", got, p.SpareName(1))
+	}
+	got["SKERRY_SPARE"] = ""
+	for name, value := range vars(t, p.Vars(s, 1, "", "")) {
+		if got[name] != value {
+			t.Errorf("%s = %q after it was told its place, want %q", name, got[name], value)
+		}
 	}
 }
 
 // What is told is what train/place reads, as torchrun's.
 func TestPlaceReadsIt(t *testing.T) {
 	t.Parallel()
-	got := vars(t, plan().Vars(Start{Replica: 1, Replicas: 3, Before: 3, Port: 4711}, 1, ""))
+	got := vars(t, plan().Vars(Start{Replica: 1, Replicas: 3, Before: 3, Port: 4711}, 1, "", ""))
 	p, err := place.Find(place.Env{Var: func(name string) string { return got[name] }})
 	if err != nil || p.Launcher != "torchrun" || p.Rank != 1 || p.WorldSize != 2 || p.Job != "digits" || p.Restart != 3 || !p.AgentStore || p.Master() != "127.0.0.1:4711" {
 		t.Errorf("%+v, %v", p, err)
@@ -64,7 +88,7 @@ func TestNodes(t *testing.T) {
 	t.Parallel()
 	p := plan()
 	p.Nodes, p.Node = 3, 2
-	got := vars(t, p.Vars(Start{Replica: 1, Replicas: 9}, 0, ""))
+	got := vars(t, p.Vars(Start{Replica: 1, Replicas: 9}, 0, "", ""))
 	if got["REPLICA_GROUP_ID"] != "5" || got["NUM_REPLICA_GROUPS"] != "9" || p.Name(1) != "replica-5" {
 		t.Errorf("replica %s of %s, named %s; want 5 of 9, replica-5", got["REPLICA_GROUP_ID"], got["NUM_REPLICA_GROUPS"], p.Name(1))
 	}
@@ -108,7 +132,7 @@ func TestDevices(t *testing.T) {
 	p := plan()
 	p.CUDADevices = []string{"0", "1", "2", "3", "GPU-a", "GPU-b"}
 	for replica, want := range []string{"0,1", "2,3", "GPU-a,GPU-b", ""} {
-		if got := vars(t, p.Vars(Start{Replica: replica}, 0, ""))["CUDA_VISIBLE_DEVICES"]; got != want {
+		if got := vars(t, p.Vars(Start{Slot: replica}, 0, "", ""))["CUDA_VISIBLE_DEVICES"]; got != want {
 			t.Errorf("replica %d: %q, want %q", replica, got, want)
 		}
 	}

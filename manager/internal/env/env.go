@@ -3,6 +3,7 @@
 package env
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -11,8 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/skerry-ft/skerry/launch/spare"
 	"github.com/skerry-ft/skerry/manager/internal/session"
 )
+
+// Place waits, in a spare of skerry run, until the variables of its place are there: without a
+// limit but the launcher's own end. Errors: those of [spare.Wait].
+func Place() error { return spare.Wait(context.Background()) }
 
 // Duration reads a time above 0, as 90s or 2m, into to if that is still zero.
 func Duration(name string, to *time.Duration) error {

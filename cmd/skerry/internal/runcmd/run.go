@@ -64,6 +64,9 @@ A rank that dies ends its replica, which alone is started again, after a pause. 
 happen; steps that the replica commits give it back. Replicas that join, heal or drain cost nothing. Where fewer than
 --min-replicas are done or may still run, the job has failed, and ends.
 
+With --spares there are as many starts beside the replicas that have done all but take part. One of them takes the place
+of a replica that dies at once, and another is started in the background.
+
 SIGTERM and Ctrl-C are passed on to all ranks, which drain; after --grace they are killed, or by a second signal. SIGHUP
 is ignored. Nothing that was started outlives this command, not even kill -9.
 
@@ -73,6 +76,7 @@ cannot be run, or that is not there; 2 for a command line that cannot be right. 
 what torchrun's flags are here.`,
 		Example: `  skerry run --replicas 4 --max-restarts 10 -- python train.py --lr 0.1
   skerry run --replicas 2 --nproc-per-replica 4 --cuda-devices 0,1,2,3,4,5,6,7 --log-dir logs -- python train.py
+  skerry run --replicas 4 --spares 1 -- python train.py
   skerry run --nnodes 3 --node-rank 0 --replicas 2 --lighthouse head:29510 --job vision -- ./trainer`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -91,6 +95,7 @@ func (o *options) add(cmd *cobra.Command) {
 	f.SetInterspersed(false) // what follows the command is its own
 	f.SortFlags = false
 	f.IntVar(&c.Replicas, "replicas", 1, "replicas on this host")
+	f.IntVar(&c.Spares, "spares", 0, "starts on this host that wait, warm, to take the place of a replica that dies; COMMAND has to know them: docs/LAUNCH.md")
 	f.IntVar(&c.Ranks, "nproc-per-replica", 1, "processes of a replica, which stand or fall together")
 	f.StringVar(&c.Job, "job", "default", "the job under whose name replicas meet")
 	f.IntVar(&c.MaxRestarts, "max-restarts", 10, "crashes that a replica may have before it is given up, beside those that were given back")

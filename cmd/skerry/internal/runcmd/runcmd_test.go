@@ -118,6 +118,8 @@ func TestTorchrunsFlags(t *testing.T) {
 		{"--nproc_per_node=gpu true", `--nproc-per-replica = "gpu", want a whole number`},
 		{"--nnodes=2 true", "--lighthouse = [], want the address of one that all 2 nodes reach"},
 		{"--standalone --lighthouse h:1 true", "--standalone with --lighthouse"},
+		{"--spares=-1 true", "--spares = -1, want 0 to 1023"},
+		{"--replicas=2 --spares=1 --cuda-devices=0,1 true", "want one for each of 3 ranks"},
 		{"--replicas=0 true", "--replicas = 0, want 1 or more"},
 		{"--refill-steps=0 true", "--refill-steps = 0, want 1 or more"},
 		{"--refill=0 true", "--refill = 0, want more"},

@@ -1,4 +1,6 @@
-package launch
+// Package errorfile reads what torch's @record has written of an exception, in the file that
+// TORCHELASTIC_ERROR_FILE names.
+package errorfile
 
 import (
 	"encoding/json"
@@ -13,9 +15,9 @@ const (
 	maxMessage   = 1000
 )
 
-// recorded reads what torch's @record has written of an exception: its last line, or nothing.
+// Message is the last line of the exception, or nothing.
 // A rank that was killed writes none, and most programs never do.
-func recorded(path string) string {
+func Message(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""

@@ -58,6 +58,8 @@ func promtool(ctx context.Context, t tree) error {
 	for _, name := range t.names {
 		args := []string{"check", "config"}
 		switch base := path.Base(name); {
+		case base == "guarded.yml": // its certificates are made later
+			args = append(args, "--syntax-only")
 		case strings.HasSuffix(base, "_test.yml"):
 			args = []string{"test", "rules"}
 		case strings.HasPrefix(base, "rules"):

@@ -64,6 +64,8 @@ mesh: ## SIGKILL of a rank of a sharded, replicated training, 100 times
 
 conformance: ## every verb, dtype, op, size and world size over every backend and decorator (half an hour); FROM goes on
 	go test -count=1 -v -timeout 0 -run 'TestGrid$$' ./test/conformance -conformance.all -conformance.from $(FROM)
+	go test -count=1 -timeout 0 -run 'Conform|LeaveStorm' ./pg/tcp -tcp.whole
+	go test -count=1 -timeout 0 -run 'Conform' ./pg/baby -baby.whole
 
 fuzz-ports: ## bytes on every port of three running servers for FUZZ_PORTS (10m), and the attacks of strangers at their full length
 	go test -count=1 -v -timeout 0 -run 'FuzzPorts|ClusterPorts|Strangers' ./test/hostile -hostile.for $(FUZZ_PORTS) -hostile.throng 2s -hostile.strangers 900ms

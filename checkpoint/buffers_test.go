@@ -51,7 +51,7 @@ func TestReadersOfAnyLeaveBuffersToAHeal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	limited, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	limited, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	for checkpoint.FreeBuffersForTest(donor, checkpoint.Any) > 0 {
 		select {
@@ -60,7 +60,7 @@ func TestReadersOfAnyLeaveBuffersToAHeal(t *testing.T) {
 			t.Fatal("the readers of Any do not hold all that they can")
 		}
 	}
-	target, err := checkpoint.NewHTTP(checkpoint.HTTPConfig{})
+	target, err := checkpoint.NewHTTP(checkpoint.HTTPConfig{Timeout: time.Minute}) // the donor reads 32 MiB for its marks
 	if err != nil {
 		t.Fatal(err)
 	}

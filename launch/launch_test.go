@@ -232,6 +232,38 @@ func TestSignal(t *testing.T) {
 	j.Signal(syscall.SIGUSR1) // of a job that is over
 }
 
+// A rank that says that it runs is reached, though its start has not returned: the signal comes
+// from the writer of its first line.
+func TestSignalAtTheStart(t *testing.T) {
+	t.Parallel()
+	for range 10 {
+		var l *launch.Launcher
+		early := &atFirst{do: func() { l.Signal(syscall.SIGUSR1) }}
+		l, err := launch.New(launch.Config{
+			Command: []string{"sh", "-c", `trap 'exit 0' USR1; echo begun; while :; do sleep 0.02; done`}, Replicas: 1, Stdout: early,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, err := l.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, report, "done 0")
+	}
+}
+
+// atFirst calls do at the first write.
+type atFirst struct {
+	once sync.Once
+	do   func()
+}
+
+func (a *atFirst) Write(line []byte) (int, error) {
+	a.once.Do(a.do)
+	return len(line), nil
+}
+
 // Scale starts what is missing and drains the highest; a replica that was drained is started
 // again when it is wanted again, with its number.
 func TestScale(t *testing.T) {

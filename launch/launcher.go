@@ -36,9 +36,16 @@ type Launcher struct {
 
 		lighthouse []string // where it is, once Run has found or started it
 
-		ranks map[*child.Process]struct{} // those that run
+		ranks  map[*child.Process]struct{} // those that run
+		starts map[*missed]struct{}        // those whose start is under way
 	}
 }
+
+// missed are the signals that came while a rank was started.
+type missed struct{ signals []syscall.Signal }
+
+// missedMost bounds what a start remembers: to the kernel, too, ten of a kind are one.
+const missedMost = 32
 
 // folderPattern is how folders of temporary files are called.
 const folderPattern = "skerry-run-"
@@ -57,7 +64,7 @@ func New(cfg Config) (*Launcher, error) {
 	}
 	l := &Launcher{cfg: cfg.withDefaults(), scale: make(chan scaling), over: make(chan struct{}), killed: make(chan struct{})}
 	l.kill = sync.OnceFunc(func() { close(l.killed) })
-	l.mu.ranks = make(map[*child.Process]struct{})
+	l.mu.ranks, l.mu.starts = make(map[*child.Process]struct{}), make(map[*missed]struct{})
 	return l, nil
 }
 
@@ -75,13 +82,39 @@ func (l *Launcher) isKilled() bool {
 	}
 }
 
-// Signal sends a signal to all ranks that run.
+// Signal sends a signal to all ranks that run; one that is being started gets it when it runs.
 func (l *Launcher) Signal(s syscall.Signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for p := range l.mu.ranks {
 		p.Signal(s)
 	}
+	for m := range l.mu.starts {
+		if len(m.signals) < missedMost {
+			m.signals = append(m.signals, s)
+		}
+	}
+}
+
+// startRank starts a rank's process, which Signal reaches from now on: a process may run, and
+// have written that it does, before its start has returned.
+func (l *Launcher) startRank(s child.Spec) (*child.Process, error) {
+	m := new(missed)
+	l.mu.Lock()
+	l.mu.starts[m] = struct{}{}
+	l.mu.Unlock()
+	p, err := child.Start(s)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.mu.starts, m)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.ranks[p] = struct{}{}
+	for _, s := range m.signals {
+		p.Signal(s)
+	}
+	return p, nil
 }
 
 // Lighthouse is where the job's lighthouse is, host:port; nil: Run has none yet.

@@ -47,7 +47,7 @@ func (a *attempt) start(i int) error {
 	}
 	vars := a.plan.Vars(layout.Start{Replica: a.index, Replicas: int(a.total.Load()), Before: a.number, Port: a.port}, i, one.errorFile)
 	base := append(os.Environ(), a.cfg.Env...)
-	proc, err := child.Start(child.Spec{
+	proc, err := a.startRank(child.Spec{
 		Command: a.cfg.Command, Dir: a.cfg.Dir, Env: a.plan.Environ(base, vars, a.mark),
 		Stdout: a.sink(one, a.out), Stderr: a.sink(one, a.errs),
 	})
@@ -66,9 +66,6 @@ func (a *attempt) start(i int) error {
 	began := sweep.Began(proc.PID())
 	a.sessions[proc.PID()] = began
 	a.keeper.Add(proc.PID(), began)
-	a.Launcher.mu.Lock()
-	a.Launcher.mu.ranks[proc] = struct{}{}
-	a.Launcher.mu.Unlock()
 	return nil
 }
 

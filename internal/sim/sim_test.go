@@ -69,6 +69,8 @@ func TestSeedsThatFailed(t *testing.T) {
 		{2029957, "a replica that was stuck for it did not join, and then joined"},
 		{2029764, "one that comes back has refused what a leader before has settled"},
 		{2009454, "one that has healed asks in vain, and hears nothing of the lighthouse any more"},
+		{2048480, "the leader's clock jumps, and it waits as much longer for those who may join"},
+		{700712, "a link broke, as is said while the next quorum is written; its end is lost, and comes back"},
 	} {
 		if r := Run(c.seed, Settings{}); r.Err != nil {
 			t.Errorf("seed %d (%s): %v", c.seed, c.what, r.Err)

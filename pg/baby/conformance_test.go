@@ -1,6 +1,7 @@
 package baby
 
 import (
+	"flag"
 	"syscall"
 	"testing"
 
@@ -8,10 +9,18 @@ import (
 	"github.com/skerry-ft/skerry/pg/pgtest"
 )
 
+// wholeSuite has the suite run in groups of five, as make conformance does.
+var wholeSuite = flag.Bool("baby.whole", false, "the suite in groups of five, not three")
+
 func TestConformance(t *testing.T) {
+	largest := 3
+	if *wholeSuite {
+		largest = 0 // as large as it goes
+	}
 	pgtest.RunWith(t, pgtest.Harness{
-		New:  func(t *testing.T) pg.Backend { return newBaby(t, Options{Silence: pgtest.Bound}) },
-		Kill: func(b pg.Backend) { killChild(t, b.(*Backend)) },
+		MaxWorldSize: largest,
+		New:          func(t *testing.T) pg.Backend { return newBaby(t, Options{Silence: pgtest.Bound}) },
+		Kill:         func(b pg.Backend) { killChild(t, b.(*Backend)) },
 	})
 }
 

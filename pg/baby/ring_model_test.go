@@ -283,7 +283,8 @@ var ringWorlds = []struct {
 
 var (
 	ringModelLimit = 1 << 22
-	ringMutantsAll = flag.Bool("baby.mutants", false, "TestRingMutants runs all mutants, not the first alone")
+	ringMutant     = flag.Bool("baby.mutant", false, "TestRingMutants runs the first mutant")
+	ringMutantsAll = flag.Bool("baby.mutants", false, "TestRingMutants runs all mutants")
 )
 
 // TestRingModel takes rings, listener and futexes, as they run in production, through
@@ -351,13 +352,13 @@ var ringMutants = []struct{ name, file, old, fresh string }{
 // TestRingMutants builds this package with one rule broken at a time: TestRingModel
 // fails.
 func TestRingMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds this package anew")
+	if !*ringMutant && !*ringMutantsAll {
+		t.Skip("builds this package anew for each mutant: -baby.mutants, or -baby.mutant for the first")
 	}
 	t.Parallel()
 	for i, m := range ringMutants {
 		if i > 0 && !*ringMutantsAll {
-			t.Log("the others run with -baby.mutants")
+			t.Log("the others run with -baby.mutants") // as make mutants does
 			break
 		}
 		t.Run(m.name, func(t *testing.T) {

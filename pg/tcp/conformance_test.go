@@ -1,21 +1,36 @@
 package tcp
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 )
 
+// wholeSuite has the suite run in groups of five over every transport, as make conformance does.
+var wholeSuite = flag.Bool("tcp.whole", false, "the suite in groups of five over every transport, and twice the storms")
+
+// most is the largest group of the suite; 0: as large as it goes.
+func most(usual int) int {
+	switch {
+	case *wholeSuite:
+		return 0
+	case testing.Short():
+		return min(usual, 3)
+	}
+	return usual
+}
+
 func TestConformance(t *testing.T) {
 	for _, transport := range []Transport{TransportShared, TransportTCP} {
 		t.Run(transport.String(), func(t *testing.T) {
-			most := 0
-			if testing.Short() && transport == TransportTCP {
-				most = 3
+			largest := most(4)
+			if transport == TransportTCP {
+				largest = most(3)
 			}
 			pgtest.RunWith(t, pgtest.Harness{
-				MaxWorldSize: most,
+				MaxWorldSize: largest,
 				New: func(t *testing.T) pg.Backend {
 					return New(Options{BeatTimeout: patientBeats, Transport: transport})
 				},

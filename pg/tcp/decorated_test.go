@@ -19,9 +19,10 @@ func TestCheckConforms(t *testing.T) {
 		t.Skip("the suite runs over tcp and over Check already")
 	}
 	pgtest.RunWith(t, pgtest.Harness{
-		New:    func(*testing.T) pg.Backend { return debug.NewCheck(New(Options{BeatTimeout: patientBeats})) },
-		DTypes: []tensor.DType{tensor.Float32, tensor.Int64},
-		Kill:   func(b pg.Backend) { kill(b.(*debug.Check).Unwrap().(*Backend)) },
+		MaxWorldSize: most(3),
+		New:          func(*testing.T) pg.Backend { return debug.NewCheck(New(Options{BeatTimeout: patientBeats})) },
+		DTypes:       []tensor.DType{tensor.Float32, tensor.Int64},
+		Kill:         func(b pg.Backend) { kill(b.(*debug.Check).Unwrap().(*Backend)) },
 	})
 }
 

@@ -34,9 +34,9 @@ type goodOp struct {
 func TestLeaveStorm(t *testing.T) {
 	t.Parallel()
 	const world = 3
-	rounds := int64(40)
-	if testing.Short() {
-		rounds = 8
+	rounds := int64(10)
+	if *wholeSuite {
+		rounds = 80
 	}
 	for name, opt := range map[string]Options{
 		"shared": {}, "one stream": {Transport: TransportTCP}, "streams": striped(3),

@@ -17,13 +17,9 @@ func TestConformanceOverTLS(t *testing.T) {
 		"shared": {Transport: TransportShared}, "tcp": {Transport: TransportTCP}, "streams": {Transport: TransportTCP, Streams: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			most := 3
-			if testing.Short() {
-				most = 2
-			}
 			opt.BeatTimeout = patientBeats
 			pgtest.RunWith(t, pgtest.Harness{
-				MaxWorldSize: most,
+				MaxWorldSize: most(2),
 				New:          func(*testing.T) pg.Backend { return &sealedBackend{New(opt), tls, nil} },
 				Kill:         func(b pg.Backend) { kill(b.(*sealedBackend).Backend) },
 				Corrupt:      func(b pg.Backend) { b.(*sealedBackend).spoilNext.Store(true) },

@@ -68,7 +68,7 @@ func TestTransportsAgree(t *testing.T) {
 					t.Errorf("rank %d has %d lanes, want %d", r, got, wantLanes[r])
 				}
 			}
-			for _, n := range []int{1, 8192, 8193, 100_003, 1 << 20} {
+			for _, n := range []int{1, 8192, 8193, 100_003} {
 				for _, reduce := range []tensor.ReduceOp{tensor.Sum, tensor.Avg} {
 					foldAgrees(t, w, n, reduce)
 				}

@@ -66,7 +66,7 @@ func build(t *testing.T) []programs {
 	if *withClocks {
 		flags = builds.clocks.Flags(t)
 		now.counter = filepath.Join(folder, "counter")
-		command(t, ".", "go", append(append([]string{"test", "-c", "-vet=off"}, flags...), "-o", now.counter, ".")...)
+		command(t, ".", "go", append(append([]string{"test", "-c", "-vet=off", "-trimpath"}, flags...), "-o", now.counter, ".")...)
 	}
 	now.lighthouse = builds.kit.Path(t, "cmd/lighthouse", flags...)
 	if now.alone = lacksEarlier(t); now.alone != nil {
@@ -116,8 +116,8 @@ func buildEarlier(t *testing.T, folder string, flags []string) programs {
 		}
 	}
 	p := programs{version: commit, lighthouse: filepath.Join(folder, "earlier-lighthouse"), counter: filepath.Join(folder, "earlier-counter")}
-	command(t, tree, "go", append(append([]string{"build"}, flags...), "-o", p.lighthouse, "./cmd/lighthouse")...)
-	command(t, tree, "go", append(append([]string{"test", "-c", "-vet=off"}, flags...), "-o", p.counter, "./test/earlier")...)
+	command(t, tree, "go", append(append([]string{"build", "-trimpath"}, flags...), "-o", p.lighthouse, "./cmd/lighthouse")...)
+	command(t, tree, "go", append(append([]string{"test", "-c", "-vet=off", "-trimpath"}, flags...), "-o", p.counter, "./test/earlier")...)
 	return p
 }
 

@@ -61,7 +61,7 @@ func clusterVictim(t *testing.T, guarded bool) (s *server, ask func() error, id 
 	return s, func() error { return quorumOfOne(conn) }, id
 }
 
-var thronged = flag.Duration("hostile.throng", time.Second, "how long each stream of TestClusterPorts lasts")
+var thronged = flag.Duration("hostile.throng", 300*time.Millisecond, "how long each stream of TestClusterPorts lasts")
 
 // throng has n connections at a time send head, and then piece until they are cut or
 // have sent 32 MiB, again and again for so long.

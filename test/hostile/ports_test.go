@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	duration = flag.Duration("hostile.for", 2*time.Second, "how long TestFuzzPorts throws bytes")
+	duration = flag.Duration("hostile.for", 700*time.Millisecond, "how long TestFuzzPorts throws bytes")
 	seed     = flag.Uint64("hostile.seed", 0, "seed of the bytes; 0: another one each time")
 )
 

@@ -19,7 +19,7 @@ import (
 )
 
 // attackFor is a least time: a member's round is waited for.
-var attackFor = flag.Duration("hostile.strangers", 300*time.Millisecond, "how long each attack of TestStrangers lasts")
+var attackFor = flag.Duration("hostile.strangers", 100*time.Millisecond, "how long each attack of TestStrangers lasts")
 
 const (
 	mostGrowth  = 32 << 20 // of a victim's memory, in bytes

@@ -35,6 +35,7 @@ func (b *Book) formed(now time.Duration, f formedView, changed bool, answers []q
 		b.owes = b.highest.Above(top)
 		b.highest = top
 		said := b.saidSince(answers)
+		b.forgetLinks(&f)
 		b.setLast(now, &f)
 		for a, at := range said {
 			a.at = at
@@ -185,13 +186,17 @@ func (b *Book) links(now time.Duration, f formedView) {
 	for pair, until := range b.apart {
 		x, y := b.all[pair[0]], b.all[pair[1]]
 		if x == nil || y == nil || x.lost || y.lost {
-			b.erase(pair)
 			continue
 		}
 		if now < until && !b.held(pair) && !b.tooFew(now) && slices.Contains(f.members, pair[0]) && slices.Contains(f.members, pair[1]) {
 			b.c.fail("Q9", "%s and %s are in %v, and their link broke in the quorums %v", pair[0], pair[1], f.Answer, b.strikes[pair])
 		}
 	}
+}
+
+// forgetLinks drops, when a new quorum is written, what no longer matters. Not when it is decided:
+// what is said of the old one meanwhile goes with it, too.
+func (b *Book) forgetLinks(f *formedView) {
 	if b.last == nil || b.last.ID == f.ID {
 		return
 	}
@@ -340,8 +345,10 @@ func (b *Book) TurnEnded(now time.Duration, reason string) {
 	if b.dark(now) {
 		return // most have joined and are not heard: no answer would reach them
 	}
-	if _, asked := b.shrinks(); asked && members < b.config.MinReplicas && now-b.fellBy <= 2*b.config.JoinTimeout {
-		return // others are let in at the join timeout (Q6), or later by as long as it heard none
+	if _, asked := b.shrinks(); asked && members < b.config.MinReplicas && time.Duration(b.c.clock()-b.fellAt) <= 2*b.config.JoinTimeout {
+		// Others are let in at the join timeout (Q6), or later by as long as it heard none: a jump of
+		// its clock may be that, so the world's counts.
+		return
 	}
 	if members > 0 && waiting >= b.config.MinReplicas && held == top {
 		b.c.fail("Q8", "all %d live replicas have joined, and the window stays open: %s", waiting, reason)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 func begin(t *testing.T, session bool, mark string) *exec.Cmd {
 	t.Helper()
 	// It ignores what is not SIGKILL, as the worst of data loaders do.
-	cmd := exec.Command("/bin/sh", "-c", `trap "" TERM HUP INT; while :; do sleep 1000; done`)
+	cmd := exec.Command("/bin/sh", "-c", `trap "" TERM HUP INT; exec sleep 1000`)
 	cmd.Env = append(os.Environ(), sweep.Variable+"="+mark)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: session}
 	if err := cmd.Start(); err != nil {

@@ -130,12 +130,12 @@ func TestHealMeasuresEveryKindOfChange(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains for seconds, in processes of its own")
 	}
-	rows := collect(t, runHeal, Options{Samples: 1, Bytes: []int64{16 << 20}})
+	rows := collect(t, runHeal, Options{Samples: 1, Bytes: []int64{4 << 20}})
 	if len(rows) != 1+3*len(healChanges)+1 || rows[0].Impl != "raw stream" || rows[4].Bench != "heal-donor-killed" {
 		t.Fatalf("rows %+v", rows)
 	}
 	for _, r := range append(rows[1:4], rows[5:]...) {
-		if r.Samples != 1 || r.Median <= 0 && r.Bench != "heal-over-step" || r.Params["copied_mib"] != 16.0 {
+		if r.Samples != 1 || r.Median <= 0 && r.Bench != "heal-over-step" || r.Params["copied_mib"] != 4.0 {
 			t.Errorf("row %+v", r)
 		}
 	}

@@ -180,7 +180,8 @@ func TestFillWhole(t *testing.T) {
 		t.Skip("a file system of its own needs the right to mount: ", err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
+		// A process that another test forks at this moment has its files open until it executes.
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 			t.Error(err)
 		}
 	})
@@ -194,6 +195,11 @@ func TestFillWhole(t *testing.T) {
 	if err := os.WriteFile(dir+"/one", make([]byte, 8<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a file was written: %v", err)
 	}
+	held, err := unix.Dup(int(full.file.Fd())) // as by a process that is just forked
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(held)
 	if err := full.End(); err != nil {
 		t.Error(err)
 	}

@@ -66,8 +66,9 @@ func Fill(ctx context.Context, dir string, limit int64) (*Full, error) {
 	return full, nil
 }
 
-// End gives the room back.
-func (f *Full) End() error { return f.file.Close() }
+// End gives the room back. It is cut before it is closed: a process that was forked at this moment
+// has the file open too, until it executes its program.
+func (f *Full) End() error { return errors.Join(f.file.Truncate(0), f.file.Close()) }
 
 // zeros writes zeros, where a file system can reserve nothing.
 func zeros(ctx context.Context, f *os.File, at, size int64) error {

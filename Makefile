@@ -146,6 +146,7 @@ vulns: ## the linked modules looked up in Go's database of vulnerabilities
 validate: ## each file of deploy/ by the types and the rules of what reads it, and mistakes that are refused (its modules: 200 MB, minutes the first time)
 	CGO_ENABLED=0 go -C test/deploy/validate run .
 	CGO_ENABLED=0 go -C test/deploy/validate test -vet=off -count=1 .
+	go test -count=1 -run 'TestGuardedComposeRuns$$' ./test/deploy -deploy.release
 
 tidy: ## the house style and the linters
 	gofmt -l . && go vet ./... && go tool staticcheck ./... && go test -count=1 ./internal/tidy

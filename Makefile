@@ -1,12 +1,13 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim sim-causes worlds mutants history docs readme generate release sbom vulns validate tidy demo bench viewers interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test python-suites
+.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim scale-sim sim-causes worlds mutants history docs readme generate release sbom vulns validate tidy demo bench viewers interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test python-suites
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
 FAULTS    ?= 200
 DURATION  ?= 0
 REPORT    ?= tmp/soak
+REPLICAS  ?= 1000
 FAULTS_EACH ?= 1000
 KILLS     ?= 50
 STEPS     ?= 200000
@@ -109,6 +110,9 @@ explore: ## the exhaustive explorer of small worlds, to the end (half an hour)
 
 sim: ## SEEDS (20,000) simulated worlds of the rules, from seed FROM (1)
 	go run ./cmd/skerry sim --seeds $(SEEDS) --from $(FROM)
+
+scale-sim: ## one job of REPLICAS (1,000) in virtual time, by the rules and by what things cost (docs/SCALE.md)
+	go run ./cmd/skerry sim --replicas $(REPLICAS) --from $(FROM)
 
 sim-causes: ## SEEDS_EACH (2000) simulated worlds of each thing that one replica, link or server can suffer: the others go on
 	go run ./cmd/skerry sim --cause all --seeds $(SEEDS_EACH) --from $(FROM)

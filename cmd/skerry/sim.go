@@ -29,6 +29,7 @@ type simFlags struct {
 	trace       int64
 	limit       time.Duration
 	most        int
+	many        manyFlags
 }
 
 // simGC is the garbage collector's target while seeds run: a world is small and
@@ -46,9 +47,15 @@ func newSimCommand() *cobra.Command {
 			"if no seed shows it; --mutant all takes out one after the other. Without --from the seeds of a mutant begin\n" +
 			"a little before the first that is known to show it. Mutants: " + strings.Join(mutantNames(), ", ") + ".\n" +
 			"With --cause one thing alone goes wrong, mostly for ever, and the others must go on; --cause all takes one\n" +
-			"after the other. Causes:\n" + causeList(),
+			"after the other. Causes:\n" + causeList() +
+			"With --replicas one job of so many replicas trains in virtual time, by the rules and by what things cost,\n" +
+			"and sim tells what its steps, deaths and quorums came to (docs/SCALE.md).",
 		Args: cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("replicas") {
+				f.many.Seed = f.from
+				return runMany(cmd.Context(), cmd.OutOrStdout(), f.many)
+			}
 			f.near = !cmd.Flags().Changed("from")
 			return runSim(cmd.Context(), cmd.OutOrStdout(), f)
 		},
@@ -61,6 +68,7 @@ func newSimCommand() *cobra.Command {
 	flags.StringVar(&f.cause, "cause", "", "the one thing that goes wrong, or all")
 	flags.Int64Var(&f.trace, "trace", -1, "run this seed alone, and print what happens in it")
 	flags.DurationVar(&f.limit, "time", 0, "begin no seed after this time; 0: no limit")
+	f.many.register(flags)
 	flags.IntVar(&f.most, "failures", 3, "stop after so many seeds that fail")
 	return cmd
 }

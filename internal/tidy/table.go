@@ -159,6 +159,7 @@ var mayImport = map[string][]string{
 	"internal/boundjson": {},
 
 	"internal/sim/checker":  {"quorum"}, // not the simulator, which it judges
+	"internal/sim/many":     {"quorum", "quorum/shell", "internal/wire/...", "internal/sim/checker", "internal/sim/timeline"},
 	"internal/sim/raft":     {},
 	"internal/sim/timeline": {},
 	"internal/paralleltest": {},
@@ -170,7 +171,7 @@ var mayImport = map[string][]string{
 	"cmd/lighthouse":             {"cmd/internal/..."},
 	"cmd/skerry": {
 		"quorum", "store/...", "pg/...", "tensor", "checkpoint", "lighthouse/...", "manager/...",
-		"train/...", "launch", "internal/wire/...", "internal/sim", "internal/guard", "internal/portlease", "internal/printable", "internal/procs", "internal/deathsig", "internal/spool", "cmd/internal/...", "examples/...",
+		"train/...", "launch", "internal/wire/...", "internal/sim", "internal/sim/many", "internal/guard", "internal/portlease", "internal/printable", "internal/procs", "internal/deathsig", "internal/spool", "cmd/internal/...", "examples/...",
 	},
 	"examples/digits/trainer": {"examples/...", "pg/...", "checkpoint/...", "dist/quant", "manager", "manager/oteltrace", "internal/printable", "internal/flagerror"},
 	"examples/digits/gpu":     {"nccl", "pg/...", "tensor"},

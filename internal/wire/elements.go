@@ -43,7 +43,7 @@ func elementLimits() map[protoreflect.FullName]int {
 		"skerry.v1.Settlement.digests":            MaxGroupWorldSize,
 		"skerry.v1.Join.last_digests":             MaxGroupWorldSize,
 		"skerry.v1.VoteResponse.digests":          MaxGroupWorldSize,
-		"skerry.v1.LastAnswer.members":            quorum.MaxListed, // larger ones are told in part
+		"skerry.v1.LastAnswer.members":            1_024, // as many as older lighthouses told lists, above quorum.MaxListed
 		"skerry.v1.SessionHello.accusations":      MaxAccusations,
 		"skerry.v1.Join.accusations":              MaxAccusations,
 		"skerry.v1.RankQuorumRequest.accusations": MaxAccusations,

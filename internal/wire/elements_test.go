@@ -130,7 +130,7 @@ func TestElementsOfAllKinds(t *testing.T) {
 		t.Errorf("a group: %v, want a refusal", err)
 	}
 	largest := &skerrypb.SessionHello{Last: &skerrypb.LastAnswer{}}
-	for range quorum.MaxListed {
+	for range 1_024 {
 		largest.Last.Members = append(largest.Last.Members, &skerrypb.Member{ReplicaId: "x", Position: &skerrypb.Position{}})
 	}
 	for range MaxAccusations {

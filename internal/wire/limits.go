@@ -13,7 +13,7 @@ const (
 	MaxMessageBytes = 32 << 20
 
 	// MaxRequestBytes bounds a message of those that a client sends: a last answer
-	// of quorum.MaxListed members with the longest addresses is 3 MiB.
+	// of 1,024 members, the most that it may name, with the longest addresses is 3 MiB.
 	MaxRequestBytes = 4 << 20
 
 	// MaxUnaryBytes bounds the request of a unary call, and MaxReportBytes that of a
@@ -21,7 +21,7 @@ const (
 	MaxUnaryBytes  = 64 << 10
 	MaxReportBytes = 128 << 10
 
-	// MaxMembers bounds the members of a quorum and of a last answer.
+	// MaxMembers bounds the members of a quorum.
 	MaxMembers = quorum.MaxMembers
 
 	// MaxGroupWorldSize bounds the ranks of one replica group, and so the

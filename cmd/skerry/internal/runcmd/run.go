@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/logline"
 	"github.com/skerry-ft/skerry/internal/spool"
 	"github.com/skerry-ft/skerry/launch"
+	"github.com/skerry-ft/skerry/lighthouse/api"
 )
 
 // Exit statuses of a command that cannot be run, as shells have them.
@@ -43,8 +45,10 @@ type options struct {
 	level      *cli.Choice
 	report     string
 	forwardHUP bool
+	view       bool
 
 	stdout, stderr *spool.Writer
+	below          *below // what stderr is written to
 }
 
 // Command is skerry run: it starts replicas, and starts them again.
@@ -99,6 +103,7 @@ func (o *options) add(cmd *cobra.Command) {
 	f.StringSliceVar(&c.CUDADevices, "cuda-devices", nil, "GPUs of this host, a,b,c: each replica sees as many as it has ranks; empty: all see all")
 	f.StringVar(&c.LogDir, "log-dir", "", "folder for logs, DIR/JOB/replica-0/attempt-0/rank-0.log, in place of the terminal; empty: none")
 	f.BoolVar(&c.Tee, "tee", false, "with --log-dir: write to the terminal, too")
+	f.BoolVar(&o.view, "view", false, "with --log-dir: draw on the terminal what the lighthouse knows of the job, as skerry status --watch does")
 	f.StringVar(&o.report, "report", "", "file for a report as JSON at the end; empty: none")
 	o.level = cli.NewChoice("info", "debug", "warn", "error")
 	f.Var(o.level, "log-level", "what is told on standard error of replicas that start and end, least")
@@ -153,7 +158,9 @@ func (o *options) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		o.cfg.Log.Warn().Err(err).Msg("skerry scale does not reach this job")
 	}
+	hide := o.show(cmd, l)
 	report, err := l.Run(cmd.Context())
+	hide()
 	if scaled != nil {
 		_ = scaled.Close() // it hears no more
 	}
@@ -182,7 +189,8 @@ const closeLimit = 2 * time.Second
 // spools has the command write to queues, for what reads its output may stop to do so: neither
 // ranks nor what is told of them wait for that. The function that it returns ends them.
 func (o *options) spools(cmd *cobra.Command) (end func()) {
-	o.stdout, o.stderr = spool.New(cmd.OutOrStdout()), spool.New(cmd.ErrOrStderr())
+	o.below = &below{to: cmd.ErrOrStderr()}
+	o.stdout, o.stderr = spool.New(cmd.OutOrStdout()), spool.New(o.below)
 	return func() {
 		for _, s := range []*spool.Writer{o.stdout, o.stderr} {
 			_, _, _ = s.Close(closeLimit) // who does not read cannot be told
@@ -206,6 +214,9 @@ func (o *options) fill(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if c.Command, err = o.python.command(args); err != nil {
+		return err
+	}
+	if err := o.checkView(cmd); err != nil {
 		return err
 	}
 	for name, want := range zeros {
@@ -232,7 +243,7 @@ func (o *options) fill(cmd *cobra.Command, args []string) (err error) {
 	c.Stdout, c.Stderr = o.stdout, o.stderr
 	plain := os.Getenv("NO_COLOR") != ""
 	c.Color = cli.IsTerminal(cmd.OutOrStdout()) && !plain
-	c.Log = logline.Console(o.stderr, cli.IsTerminal(cmd.ErrOrStderr()) && !plain).Level(level)
+	c.Log = logline.Console(o.stderr, cli.IsTerminal(cmd.ErrOrStderr()) && !plain && !o.view).Level(level)
 	return nil
 }
 
@@ -253,22 +264,27 @@ func guardVars(o guard.Options) (vars []string) {
 
 // steps asks a lighthouse elsewhere how far the job's replicas are.
 func (o *options) steps(ctx context.Context) ([]launch.Seen, error) {
-	st, err := o.lighthouse.OverviewOf(ctx, o.cfg.Job)
-	if err != nil { // an old one has no page of one job
-		st, _, err = o.lighthouse.Overview(ctx)
-	}
+	st, err := overviewOf(ctx, &o.lighthouse, o.cfg.Job)
 	if err != nil {
 		return nil, err
 	}
 	var all []launch.Seen
 	for _, j := range st.Jobs {
 		for _, r := range j.Replicas {
-			if j.Job == o.cfg.Job {
-				all = append(all, launch.Seen{ReplicaID: r.ReplicaID, Step: r.Step, Trains: r.Participant && !r.Heals})
-			}
+			all = append(all, launch.Seen{ReplicaID: r.ReplicaID, Step: r.Step, Trains: r.Participant && !r.Heals})
 		}
 	}
 	return all, nil
+}
+
+// overviewOf is what a lighthouse knows of a job: nothing, before a replica of it has come.
+func overviewOf(ctx context.Context, lighthouse *connect.Flags, job string) (api.Overview, error) {
+	st, err := lighthouse.OverviewOf(ctx, job)
+	if err != nil { // it knows no such job, or is an old one, which has no page of one job
+		st, _, err = lighthouse.Overview(ctx)
+	}
+	st.Jobs = slices.DeleteFunc(st.Jobs, func(j api.Job) bool { return j.Job != job })
+	return st, err
 }
 
 // pass passes signals on until stop is closed. The first SIGINT or SIGTERM ends the command's

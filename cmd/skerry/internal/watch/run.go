@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/internal/terminal"
 	"github.com/skerry-ft/skerry/internal/backoff"
+	"github.com/skerry-ft/skerry/internal/printable"
 	"github.com/skerry-ft/skerry/lighthouse/api"
 )
 
@@ -38,6 +40,10 @@ type Config struct {
 	Every time.Duration
 	// Wide shows ids whole.
 	Wide bool
+	// Below are lines that are drawn below the picture; nil: there are none. Hint says what
+	// keys do; empty: that q quits.
+	Below func() []string
+	Hint  string
 	// In has the keys. Out is drawn on if it is a terminal; else it gets a line for
 	// each change.
 	In  *os.File
@@ -122,7 +128,7 @@ func (c Config) draw(ctx context.Context, f *os.File, answers <-chan answer) (er
 	defer signal.Stop(resized)
 	tick := time.NewTicker(redrawEvery)
 	defer tick.Stop()
-	p := picture{f: f, wide: c.Wide, colour: os.Getenv("NO_COLOR") == ""}
+	p := picture{f: f, wide: c.Wide, colour: os.Getenv("NO_COLOR") == "", below: c.Below, hint: cmp.Or(c.Hint, "q quits")}
 	if _, err := io.WriteString(f, enter); err != nil {
 		return err
 	}
@@ -181,10 +187,13 @@ type picture struct {
 	f      *os.File
 	wide   bool
 	colour bool
+	below  func() []string // nil: there is nothing
+	hint   string
 	seen   seen
 }
 
-const hint = "q quits"
+// least is how many rows the picture has at least, whatever stands below.
+const least = 8
 
 // draw draws the picture anew, in the window's size, by one write, so that it never
 // tears.
@@ -192,11 +201,18 @@ func (p *picture) draw(now time.Time) error {
 	columns, rows := terminal.Size(p.f)
 	var b strings.Builder
 	b.WriteString(begin)
-	lines := p.seen.frame(now, rows-1, p.wide)
-	for _, l := range lines {
+	var told []line
+	if p.below != nil {
+		told = append(told, plain(""))
+		for _, text := range p.below() {
+			told = append(told, plain(printable.Line(text)))
+		}
+	}
+	told = told[max(len(told)-max(rows-1-least, 0), 0):]
+	for _, l := range append(p.seen.frame(now, rows-1-len(told), p.wide), told...) {
 		b.WriteString(l.fit(columns, p.colour) + "\x1b[K\r\n")
 	}
-	b.WriteString(line{{hint, dim}}.fit(columns, p.colour) + "\x1b[K" + end)
+	b.WriteString(line{{p.hint, dim}}.fit(columns, p.colour) + "\x1b[K" + end)
 	_, err := io.WriteString(p.f, b.String())
 	return err
 }

@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim scale-sim sim-causes worlds mutants history docs readme generate release sbom vulns tidy demo bench viewers interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test python-suites
+.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim scale-sim sim-causes worlds mutants history docs readme generate release sbom vulns validate tidy demo bench viewers interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test python-suites
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -146,6 +146,11 @@ sbom: ## what the binaries are made of, as CycloneDX, in sbom.cdx.json (NOTICE h
 
 vulns: ## the linked modules looked up in Go's database of vulnerabilities
 	bash scripts/govulncheck
+
+validate: ## each file of deploy/ by the types and the rules of what reads it, and mistakes that are refused (its modules: 200 MB, minutes the first time)
+	CGO_ENABLED=0 go -C test/deploy/validate run .
+	CGO_ENABLED=0 go -C test/deploy/validate test -vet=off -count=1 .
+	go test -count=1 -run 'TestGuardedComposeRuns$$' ./test/deploy -deploy.release
 
 tidy: ## the house style and the linters
 	gofmt -l . && go vet ./... && go tool staticcheck ./... && go test -count=1 ./internal/tidy

@@ -183,6 +183,7 @@ var mayImport = map[string][]string{
 	"examples/digits/gpu":     {"nccl", "pg/...", "tensor"},
 	"examples/guide":          {"dist", "pg/...", "tensor", "train/..."},
 	"scripts/images":          {}, // a module of its own
+	"test/deploy/validate":    {}, // a module of its own
 
 	"examples": {"pg/...", "dist/quant", "tensor", "checkpoint/...", "manager", "train/..."},
 	"test": {

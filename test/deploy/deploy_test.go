@@ -137,10 +137,11 @@ func TestFlagsExist(t *testing.T) {
 	for _, m := range flag.FindAllStringSubmatch(string(help), -1) {
 		known[m[1]] = true
 	}
-	for _, file := range []string{"systemd/skerry-lighthouse.service", "kubernetes/lighthouse/lighthouse.yaml", "compose/compose.yaml", "nomad/skerry.nomad.hcl"} {
+	for _, file := range []string{"systemd/skerry-lighthouse.service", "kubernetes/lighthouse/lighthouse.yaml", "compose/compose.yaml", "compose/guarded.yaml", "nomad/skerry.nomad.hcl"} {
 		text, _, _ := strings.Cut(read(t, file), "\n  group \"replica\"") // Nomad's trainers have flags of their own
 		if at := strings.Index(text, "\nservices:"); at >= 0 {            // docker's flags, and those of the health check, stand before
 			text = regexp.MustCompile(`(?m)^  replica.*$`).ReplaceAllString(text[at:], "")
+			text, _, _ = strings.Cut(text, "\n  prometheus:")
 		}
 		found := flag.FindAllStringSubmatch(text, -1)
 		if len(found) < 6 {

@@ -68,6 +68,10 @@ const launched = "env -u SKERRY_LIGHTHOUSE go run ./cmd/skerry run --replicas 3 
 var launch = []rule{
 	{is: "skerry run --replicas 4 -- ./trainer", as: "env -u SKERRY_LIGHTHOUSE skerry run --replicas 4 -- trainer -steps 40 -step-time 5ms -linger 500ms", says: []string{"replicas: 4 done"}},
 	{is: "skerry run --replicas 2 --nproc-per-replica 4 --cuda-devices 0,1,2,3,4,5,6,7 -- python train.py --lr 0.1", not: "it wants eight GPUs"},
+	{
+		is: "skerry run --replicas 4 --spares 1 -- python train.py",
+		as: "env -u SKERRY_LIGHTHOUSE skerry run --replicas 4 --spares 1 -- trainer -steps 40 -step-time 5ms -linger 500ms", says: []string{"replicas: 4 done"},
+	},
 	{is: "go build -o /tmp/trainer ./examples/digits/trainer", as: copied},
 	{is: "go run ./cmd/skerry run --replicas 3 -- /tmp/trainer", as: launched, says: []string{"replicas: 3 done"}},
 	{is: "skerry scale vision 6", not: "TestScale of cmd/skerry/internal/runcmd scales a job"},

@@ -49,6 +49,7 @@ type attempt struct {
 	logs   string     // for the ranks' output; empty: there is none
 	port   int        // of the store
 	gate   *gate.Gate // of a spare, or of what was one; else nil
+	waited bool       // all ranks of the spare have waited for a place
 	ranks  []*rank
 	exits  chan *rank     // each exits once, for which it has room
 	over   chan struct{}  // closed when the attempt has ended

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,6 +52,16 @@ func as(part string, args []string) error {
 		}
 		_, err = l.Run(context.Background())
 		return err
+	case "mute": // a rank that, as a spare's, hears of its place and does not take it
+		if path := os.Getenv(spare.Variable); path != "" {
+			conn, err := net.Dial("unix", path)
+			if err != nil {
+				return err
+			}
+			_, err = io.Copy(io.Discard, conn)
+			return err
+		}
+		return as("spare", nil)
 	case "spare": // a rank that waits for its place, if it is a spare's
 		if err := spare.Wait(context.Background()); errors.Is(err, spare.ErrNotNeeded) {
 			fmt.Println("not needed")

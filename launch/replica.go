@@ -31,7 +31,7 @@ type replica struct {
 
 	attempts int // starts so far
 	restarts int
-	moved    int // of a replica: how many of the restarts spares were; of a spare: places taken
+	moved    atomic.Int64 // of a replica: how many of the restarts spares were; of a spare: places taken
 	failures []*Failure
 	last     *Failure
 	unable   error // it cannot be started at all
@@ -92,7 +92,7 @@ func (p *replica) rest(ctx context.Context, pause time.Duration, failure *Failur
 	}
 	p.restarts++
 	if warm != nil {
-		p.moved++
+		p.moved.Add(1)
 	}
 	return warm
 }
@@ -130,5 +130,5 @@ func (p *replica) failure() error {
 
 // report tells of the replica.
 func (p *replica) report() ReplicaReport {
-	return ReplicaReport{Replica: p.name, Outcome: p.outcome, Restarts: p.restarts, Moved: p.moved, Failures: p.failures}
+	return ReplicaReport{Replica: p.name, Outcome: p.outcome, Restarts: p.restarts, Moved: int(p.moved.Load()), Failures: p.failures}
 }

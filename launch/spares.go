@@ -32,6 +32,9 @@ const (
 // errKnowsNone is why a spare is given up that ended well without a place.
 var errKnowsNone = errors.New("it ended with 0 before it was given a place: a program that is to be a spare waits for one (spare.Wait, skerry.wait_for_place)")
 
+// errLeft is why a spare starts again that ended well though it waited: another process told it to end.
+var errLeft = errors.New("it ended with 0 while it waited for a place")
+
 // beginSpares lets the spares live, until the job ends.
 func (r *run) beginSpares(ctx context.Context) {
 	for i := range r.cfg.Spares {
@@ -67,7 +70,6 @@ func (p *replica) beSpare(ctx context.Context) Outcome {
 		}
 		if taken {
 			end(nil)
-			p.moved++
 			_ = backoff.Sleep(ctx, refillPause) // or ctx ends
 			continue
 		}
@@ -77,20 +79,25 @@ func (p *replica) beSpare(ctx context.Context) Outcome {
 		case err != nil:
 			p.unable = err
 			return GivenUp
-		case ended != nil && ended.proc.Status().OK():
+		case ended != nil && ended.proc.Status().OK() && !a.waited:
 			p.unable = errKnowsNone
 			return GivenUp
-		case failure == nil:
+		case ended == nil && failure == nil:
 			return Done
 		case ctx.Err() != nil:
 			return Stopped
 		}
-		p.note(failure)
+		cause := errLeft
+		if failure != nil {
+			cause = failure
+			p.note(failure)
+		}
 		pause, again := p.budget.Crash(budget.Life{Ran: time.Since(began)})
 		if !again {
+			p.unable = cause
 			return GivenUp
 		}
-		p.cfg.Log.Warn().Str(logkey.ReplicaID, p.name).Err(failure).Int("crash", p.budget.Spent()).Int("of", p.cfg.MaxRestarts).
+		p.cfg.Log.Warn().Str(logkey.ReplicaID, p.name).Err(cause).Int("crash", p.budget.Spent()).Int("of", p.cfg.MaxRestarts).
 			Stringer("pause", pause).Msg("spare crashed, and starts again")
 		if backoff.Sleep(ctx, pause) == nil {
 			p.restarts++
@@ -116,15 +123,15 @@ func (a *attempt) openGate() (err error) {
 func (a *attempt) offer(ctx context.Context) (taken bool, ended *rank) {
 	var to chan<- *attempt
 	p, ranks := a.replica, a.ranks
-	late, told := time.NewTimer(askLimit), false
+	late := time.NewTimer(askLimit)
 	defer late.Stop()
 	for {
 		select {
 		case <-a.gate.Changed():
 			if to = nil; a.gate.Ready() {
 				late.Stop()
-				if to = p.warm; !told {
-					told = true
+				if to = p.warm; !a.waited {
+					a.waited = true
 					p.cfg.Log.Info().Str(logkey.ReplicaID, p.name).Int("attempt", a.number).Msg("spare ready: it waits for a place")
 				}
 			}
@@ -147,10 +154,10 @@ func (a *attempt) offer(ctx context.Context) (taken bool, ended *rank) {
 	}
 }
 
-// dismiss tells a spare that it is not needed, and waits until it has ended, or a while: what does not wait for
-// a place does not hear of it.
+// dismiss tells a spare that it is not needed, and waits until it has ended, or a while, if all its
+// ranks hear of it.
 func (a *attempt) dismiss() {
-	if !a.gate.Ready() || a.gate.Order(spare.Order{Over: true}) != nil {
+	if err := a.gate.Order(spare.Order{Over: true}); err != nil || !a.gate.Ready() {
 		return
 	}
 	limit := time.NewTimer(overLimit)
@@ -167,27 +174,29 @@ func (a *attempt) dismiss() {
 }
 
 // takeSpare takes the start of a spare that is ready, and gives it the replica's place. nil: there is
-// none, or none that takes it.
+// none, or it does not take it. No other is asked then: as fast as spares come that take no place the replica
+// would not be started at all.
 func (p *replica) takeSpare(ctx context.Context) *attempt {
-	for ctx.Err() == nil {
-		select {
-		case a := <-p.warm:
-			name, err := a.name, a.become(ctx, p)
-			if err == nil {
-				return a
-			}
-			p.cfg.Log.Warn().Str(logkey.ReplicaID, p.name).Str("spare", name).Err(err).Msg("spare did not take a place: it is killed")
-			_, _ = a.finish(ctx, err) // which is all there is to say
-		default:
-			return nil
+	if ctx.Err() != nil {
+		return nil
+	}
+	select {
+	case a := <-p.warm:
+		name, err := a.name, a.become(ctx, p)
+		if err == nil {
+			return a
 		}
+		p.cfg.Log.Warn().Str(logkey.ReplicaID, p.name).Str("spare", name).Err(err).Msg("spare did not take a place: it is killed")
+		_, _ = a.finish(ctx, err) // which is all there is to say
+	default:
 	}
 	return nil
 }
 
-// become makes the start of a spare one of a replica, whose goroutine this is.
+// become makes the start of a spare one of a replica, whose goroutine this is. At the end of ctx it is one, too:
+// ranks that train already are to drain.
 func (a *attempt) become(ctx context.Context, p *replica) error {
-	began, from, pids := time.Now(), a.name, zerolog.Arr()
+	began, from, pids := time.Now(), a.replica, zerolog.Arr()
 	a.replica, a.number = p, p.attempts
 	p.attempts++
 	a.makeLogs()
@@ -202,9 +211,13 @@ func (a *attempt) become(ctx context.Context, p *replica) error {
 	limit, cancel := context.WithTimeoutCause(ctx, takeLimit, fmt.Errorf("want it within %v", takeLimit))
 	defer cancel()
 	if err := a.gate.Taken(limit); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
-	p.cfg.Log.Info().Str(logkey.ReplicaID, p.name).Str("spare", from).Int("attempt", a.number).Array("pids", pids).
+	from.moved.Add(1)
+	p.cfg.Log.Info().Str(logkey.ReplicaID, p.name).Str("spare", from.name).Int("attempt", a.number).Array("pids", pids).
 		Dur("took_ms", time.Since(began)).Msg("spare became a replica")
 	return nil
 }

@@ -157,6 +157,27 @@ func TestSpareThatHangs(t *testing.T) {
 	want(t, report, "done 1")
 }
 
+// Spares that never take a place, however fast they come, are not in the way of the usual start.
+func TestSparesThatTakeNoPlace(t *testing.T) {
+	t.Parallel()
+	j := spares(t, func(c *launch.Config) { c.Command, c.Spares = []string{os.Args[0], "as", "mute"}, 2 })
+	j.log.says(t, "spare ready", 2)
+	kill(t, j.started(t, "replica started", "replica-0", 0)[0])
+	j.log.says(t, "spare did not take a place: it is killed", 1)
+	j.started(t, "replica started", "replica-0", 1)
+	j.file(t, "over")
+	report, err := j.ends(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, report, "done 1")
+	for _, s := range report.Spares {
+		if s.Moved != 0 {
+			t.Errorf("%+v took no place", s)
+		}
+	}
+}
+
 // Of more replicas that are wanted, a spare becomes one, with the devices that it has; of fewer
 // none of the spares goes. When the job is told to stop, spares end by themselves, with 0.
 func TestScaleTakesSpares(t *testing.T) {

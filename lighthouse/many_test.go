@@ -16,7 +16,7 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-var manyReplicas = flag.Int("lighthouse.many", 2*quorum.MaxListed, "replicas of TestManyTrain; above quorum.MaxListed they are told views")
+var manyReplicas = flag.Int("lighthouse.many", quorum.MaxListed+64, "replicas of TestManyTrain; above quorum.MaxListed they are told views")
 
 // many is a job of replicas of one rank, in virtual time: the machine, the ledger
 // and the answers of a lighthouse, and of each replica the production member,

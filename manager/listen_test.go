@@ -126,7 +126,15 @@ func TestAstray(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close() //nolint:errcheck // it never ran
-	if err := m.admit(with(elsewhere)); !errors.Is(err, ErrAstray) {
-		t.Errorf("the quorum is taken up, %v, want %v", err, ErrAstray)
+	view := func(address string) *quorum.Quorum {
+		return &quorum.Quorum{ID: 7, View: &quorum.View{Ranks: []quorum.RankView{{Primary: "rank 0 of quorum 7", StoreAddress: address}}}}
+	}
+	for _, q := range []*quorum.Quorum{with(elsewhere), view(elsewhere)} {
+		if err := m.admit(q); !errors.Is(err, ErrAstray) {
+			t.Errorf("the quorum is taken up, %v, want %v", err, ErrAstray)
+		}
+	}
+	if err := m.admit(view("http://127.0.0.1:6")); err != nil {
+		t.Error(err)
 	}
 }

@@ -3,9 +3,9 @@ package quorum
 import "fmt"
 
 // MaxListed is the largest quorum whose members are told the whole list. All n lists are
-// n times n entries: 2 MB in all at 128 members, 165 MB at 1,000, which took a second of each
+// n times n entries: 10 MB in all at 256 members, 165 MB at 1,000, which took a second of each
 // change. In a larger one each is told its own part (View), and of the others their seats.
-const MaxListed = 128
+const MaxListed = 256
 
 // Seat says where a member stood first, since when it has been a member without a
 // break: in which quorum, at which replica rank. Two members never have the same
@@ -70,8 +70,8 @@ func (q *Quorum) seatOf(rank int) Seat {
 // seat gives q's members their seats (§4.3). Only members of a large quorum are told them.
 // One that comes back has the one that it had, which is nobody else's.
 func (m *Machine) seat(q *Quorum) {
-	// Members of a smaller one are told the list, and call each other by their ids.
-	if len(q.Members) <= MaxListed {
+	// Members of a smaller one, and torchft's, are told the list, and call each other by their ids.
+	if len(q.Members) <= MaxListed || m.client == KindTorchft {
 		return
 	}
 	for rank := range q.Members {
@@ -130,9 +130,9 @@ func (m *Machine) tellsSeat(r *replica, s Seat) {
 }
 
 // tellable says that the answer of the last quorum can be told again: all members
-// are known, and their seats if they were told any. Else it would be another list under
-// one id (Q2).
-func (m *Machine) tellable() bool { return m.absent == 0 && m.unseated == 0 }
+// are known, and their seats if they were told any, as torchft's never are. Else it would be
+// another list under one id (Q2).
+func (m *Machine) tellable() bool { return m.absent == 0 && (m.unseated == 0 || m.client == KindTorchft) }
 
 // resolveName is the replica that a member calls id: the one of that id, or at the seat
 // of that name. One that is known by neither is returned as it is: what is said about

@@ -52,7 +52,10 @@ func newSimCommand() *cobra.Command {
 			"and sim tells what its steps, deaths and quorums came to (docs/SCALE.md).",
 		Args: cli.Args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("replicas") {
+			if err := oneWorldOnly(cmd.Flags(), f.many.Replicas != 0); err != nil {
+				return err
+			}
+			if f.many.Replicas != 0 {
 				f.many.Seed = f.from
 				return runMany(cmd.Context(), cmd.OutOrStdout(), f.many)
 			}

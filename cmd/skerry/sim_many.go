@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -29,6 +30,22 @@ func (f *manyFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.Restart, "restart", time.Second, "of a job of --replicas: after which a killed one comes again; 0: never")
 	flags.IntVar(&f.Leaders, "leaders", 1, "of a job of --replicas: how often the lighthouse's leader changes")
 	flags.StringSliceVar(&f.costs, "cost", nil, "of a job of --replicas: what something costs, as NAME=DURATION, of "+costs.String())
+}
+
+// oneWorldOnly refuses flags of the other of sim's two uses, which would be of no effect.
+func oneWorldOnly(flags *pflag.FlagSet, many bool) (err error) {
+	ofMany := []string{"duration", "step", "kill-every", "restart", "leaders", "cost"}
+	ofSeeds := []string{"seeds", "jobs", "mutant", "cause", "trace", "time", "failures"}
+	wrong, want := ofMany, "want it with --replicas alone"
+	if many {
+		wrong, want = ofSeeds, "want it without --replicas"
+	}
+	flags.Visit(func(f *pflag.Flag) {
+		if err == nil && slices.Contains(wrong, f.Name) {
+			err = cli.Usagef("--%s = %s: %s", f.Name, f.Value, want)
+		}
+	})
+	return err
 }
 
 // runMany trains one job of many replicas, of the first seed.

@@ -183,6 +183,8 @@ class Manager:
         self._updates = []  # called before the update that a commit allows
         for name, thing in (state or {}).items():
             self.register(name, thing)
+        if replica_id and os.environ.get("SKERRY_SPARE"):
+            raise ValueError(f"skerry: replica_id = {replica_id!r} in a spare that has no place yet: call skerry.wait_for_place() before it is made")
         wait_for_place()
 
     # The state.

@@ -46,7 +46,7 @@ def _order(s, path):
         right = bool(order.get("over") or env) and len(env) <= _MAX_VARIABLES and all(
             isinstance(k, str) and isinstance(v, str) and k and "=" not in k and "\0" not in k + v for k, v in env.items()
         )
-    except (ValueError, AttributeError) as e:
+    except (ValueError, AttributeError, TypeError) as e:
         raise ConnectionError(f"skerry: {line[:200]!r} at {_VARIABLE} = {path!r}, want JSON with env or over") from e
     if not right:
         raise ConnectionError(f"skerry: {line[:200]!r} at {_VARIABLE} = {path!r}, want JSON with env or over")

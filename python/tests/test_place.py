@@ -55,12 +55,18 @@ def test_not_needed(launcher):
 
 @pytest.mark.parametrize("says, wanted", [
     (b"", "the launcher has ended"), (b'{"env"', "the launcher has ended"), (b"{}\n", "want JSON with env or over"), (b"[]\n", "want JSON"), (b"x\n", "want JSON"),
-    (b'{"env":{"A":7}}\n', "want JSON"), (b'{"env":["A"]}\n', "want JSON"), (b"x" * 70_000, "more than 65536 bytes"),
+    (b'{"env":{"A":7}}\n', "want JSON"), (b'{"over":true,"env":null}\n', "want JSON"), (b'{"env":["A"]}\n', "want JSON"), (b"x" * 70_000, "more than 65536 bytes"),
 ])
 def test_errors(launcher, says, wanted):
     launcher(says if not says.startswith(b'{"env":{') else says[:-1] + b" \n")
     with pytest.raises(ConnectionError, match=wanted):
         skerry.wait_for_place()
+
+
+def test_a_name_before_the_place(monkeypatch):
+    monkeypatch.setenv("SKERRY_SPARE", "/no/such/socket")
+    with pytest.raises(ValueError, match="call skerry.wait_for_place"):
+        skerry.Manager(replica_id="train_")
 
 
 def test_launcher_is_gone(monkeypatch):

@@ -159,7 +159,7 @@ func (b *Book) parted(now time.Duration, f formedView) (n int) {
 			if o == a.id {
 				o = pair[1]
 			}
-			if now < until && (pair[0] == a.id || pair[1] == a.id) && b.all[o] != nil && b.all[o].waits {
+			if now < until && (pair[0] == a.id || pair[1] == a.id) && b.both(pair) && b.all[o].waits {
 				n++
 				break
 			}
@@ -184,11 +184,7 @@ func (b *Book) Live() int {
 // for the whole join timeout (Q6).
 func (b *Book) links(now time.Duration, f formedView) {
 	for pair, until := range b.apart {
-		x, y := b.all[pair[0]], b.all[pair[1]]
-		if x == nil || y == nil || x.lost || y.lost {
-			continue
-		}
-		if now < until && !b.held(pair) && !b.tooFew(now) && slices.Contains(f.members, pair[0]) && slices.Contains(f.members, pair[1]) {
+		if now < until && b.both(pair) && !b.held(pair) && !b.tooFew(now) && slices.Contains(f.members, pair[0]) && slices.Contains(f.members, pair[1]) {
 			b.c.fail("Q9", "%s and %s are in %v, and their link broke in the quorums %v", pair[0], pair[1], f.Answer, b.strikes[pair])
 		}
 	}
@@ -213,8 +209,7 @@ func (b *Book) forgetLinks(f *formedView) {
 
 // forget drops a link with an end that is gone, and one that has held.
 func (b *Book) forget(pair [2]string) {
-	x, y := b.all[pair[0]], b.all[pair[1]]
-	if x == nil || y == nil || x.lost || y.lost || b.held(pair) {
+	if !b.both(pair) || b.held(pair) {
 		b.erase(pair)
 	}
 }
@@ -226,6 +221,12 @@ func (b *Book) erase(pair [2]string) {
 	delete(b.mends, pair)
 	delete(b.blocked, pair)
 	delete(b.blocked, [2]string{pair[1], pair[0]})
+}
+
+// both says that both ends of a link are there.
+func (b *Book) both(pair [2]string) bool {
+	x, y := b.all[pair[0]], b.all[pair[1]]
+	return x != nil && y != nil && !x.lost && !y.lost
 }
 
 // held says that the last quorum had both, and their link did not break in it.
@@ -248,7 +249,7 @@ func (b *Book) tooFew(now time.Duration) bool {
 		}
 		parted := false
 		for pair, until := range b.apart {
-			parted = parted || now < until && (pair[0] == a.id || pair[1] == a.id)
+			parted = parted || now < until && (pair[0] == a.id || pair[1] == a.id) && b.both(pair)
 		}
 		if !parted {
 			n++

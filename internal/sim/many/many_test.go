@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/quorum"
 )
 
 // ofMany are the options of a job in which all that can happen does.
@@ -35,6 +37,20 @@ func TestRun(t *testing.T) {
 	first := r.changes[0]
 	if first.members != 64 || first.made != 64*63 || first.gets != 64*32 || first.up != 2*64 || first.down != 64 {
 		t.Errorf("the first quorum is %+v, want 64 members, 64 x 63 ends of edges, 64 x 32 look-ups, 128 messages in and 64 out", first)
+	}
+}
+
+// A job whose members come to be more than are told lists, and no more, again and again.
+func TestCrossesTheBoundOfLists(t *testing.T) {
+	o := ofMany(quorum.MaxListed + 1)
+	o.Duration = 4 * time.Second
+	r, err := Run(t.Context(), o, DefaultCosts())
+	r.Write(t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.steps < 3 || len(r.kills) < 1 || r.leaders != 1 {
+		t.Errorf("%d steps, %d kills, %d changes of leader; want 3, 1 and 1 at least", r.steps, len(r.kills), r.leaders)
 	}
 }
 

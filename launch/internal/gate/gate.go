@@ -71,6 +71,11 @@ func (g *Gate) Taken(ctx context.Context) error {
 	for rank, d := range g.doors {
 		select {
 		case <-d.taken:
+			continue
+		default:
+		}
+		select {
+		case <-d.taken:
 		case <-ctx.Done():
 			return fmt.Errorf("rank %d has not taken its place: %w", rank, context.Cause(ctx))
 		}

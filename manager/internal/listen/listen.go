@@ -112,17 +112,31 @@ func Astray(address string, self quorum.ReplicaID, q *quorum.Quorum) error {
 	if err != nil || !netaddr.Loopback(own) {
 		return nil
 	}
-	for _, member := range q.Members {
-		host, _, err := net.SplitHostPort(netaddr.HostPort(member.Address))
-		if err != nil || member.ReplicaID == self {
+	for _, p := range peers(q) {
+		host, _, err := net.SplitHostPort(netaddr.HostPort(p.Address))
+		if err != nil || p.ReplicaID == self {
 			continue
 		}
 		ip, err := netip.ParseAddr(host)
 		if err == nil && !ip.IsLoopback() && !netaddr.Own(ip) {
 			return fmt.Errorf("%s of quorum %d is at %s, on another host, and this replica at %s, which is loopback: "+
 				"give Lighthouse the address that other hosts know, or set Listen (SKERRY_LISTEN)",
-				member.ReplicaID, q.ID, member.Address, address)
+				p.ReplicaID, q.ID, p.Address, address)
 		}
 	}
 	return nil
+}
+
+// peers are the members of a quorum, or those of whom a view tells: whose stores this replica's ranks
+// meet at.
+func peers(q *quorum.Quorum) (all []quorum.Peer) {
+	for rank, member := range q.Members {
+		all = append(all, quorum.Peer{ReplicaID: member.ReplicaID, Rank: rank, Address: member.Address})
+	}
+	if q.View != nil {
+		for _, r := range q.View.Ranks {
+			all = append(all, quorum.Peer{ReplicaID: r.Primary, Address: r.StoreAddress})
+		}
+	}
+	return all
 }

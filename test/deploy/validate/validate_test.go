@@ -104,6 +104,9 @@ func TestRefuses(t *testing.T) {
 			if err := os.CopyFS(dir, os.DirFS(deploy)); err != nil {
 				t.Fatal(err)
 			}
+			if err := os.RemoveAll(filepath.Join(dir, madeSecrets)); err != nil {
+				t.Fatal(err)
+			}
 			file := filepath.Join(dir, r.file)
 			text, err := os.ReadFile(file)
 			if err != nil {

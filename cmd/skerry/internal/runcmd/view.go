@@ -35,7 +35,7 @@ func (o *options) checkView(cmd *cobra.Command) error {
 		return nil
 	case o.cfg.LogDir == "" || o.cfg.Tee:
 		return cli.Usagef("--view draws where the lines of ranks would be: want --log-dir DIR with it, and no --tee")
-	case !cli.IsTerminal(cmd.OutOrStdout()):
+	case !cli.IsTerminal(cmd.OutOrStdout()) || os.Getenv("TERM") == "dumb":
 		return cli.Usagef("--view wants a terminal at standard output: without one, skerry status --watch tells each change by a line")
 	}
 	return nil
@@ -49,9 +49,10 @@ func (o *options) show(cmd *cobra.Command, l *launch.Launcher) (end func()) {
 	}
 	// Not of the command's context: how a job drains is worth a look, too.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(cmd.Context()))
-	o.below.hold()
-	var drawing sync.WaitGroup
-	drawing.Go(func() {
+	o.below.hold(cli.IsTerminal(cmd.ErrOrStderr()))
+	drawn := make(chan struct{})
+	go func() {
+		defer close(drawn)
 		defer o.below.release()
 		seen := changes.Latest{}
 		in, _ := cmd.InOrStdin().(*os.File) // else there are no keys
@@ -73,10 +74,13 @@ func (o *options) show(cmd *cobra.Command, l *launch.Launcher) (end func()) {
 		if err != nil {
 			o.cfg.Log.Warn().Err(err).Msg("no picture any more: the job goes on")
 		}
-	})
+	}()
 	return func() {
 		cancel()
-		drawing.Wait()
+		select {
+		case <-drawn:
+		case <-time.After(closeLimit): // the terminal takes nothing, and holds up no exit status
+		}
 	}
 }
 
@@ -86,31 +90,35 @@ type below struct {
 	to io.Writer
 
 	mu      sync.Mutex
-	held    bool
+	shown   bool // a picture is drawn
+	held    bool // it is drawn where this is written to
 	lines   []string
 	skipped int // older ones, which are not kept
 }
 
-func (b *below) hold() {
+// hold keeps what is written to be shown below a picture, and holds it back if both are on a terminal.
+func (b *below) hold(back bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.held = true
+	b.shown, b.held = true, back
 }
 
 // Write takes whole lines.
 func (b *below) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.held {
-		return b.to.Write(p)
+	if b.shown {
+		for line := range bytes.Lines(p) {
+			b.lines = append(b.lines, string(bytes.TrimRight(line, "\n")))
+		}
+		if more := len(b.lines) - keptLines; more > 0 {
+			b.lines, b.skipped = b.lines[more:], b.skipped+more
+		}
 	}
-	for line := range bytes.Lines(p) {
-		b.lines = append(b.lines, string(bytes.TrimRight(line, "\n")))
+	if b.held {
+		return len(p), nil
 	}
-	if more := len(b.lines) - keptLines; more > 0 {
-		b.lines, b.skipped = b.lines[more:], b.skipped+more
-	}
-	return len(p), nil
+	return b.to.Write(p)
 }
 
 // last are the newest lines.
@@ -124,11 +132,13 @@ func (b *below) last() []string {
 func (b *below) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.skipped > 0 {
+	if b.held && b.skipped > 0 {
 		fmt.Fprintf(b.to, "… and %s before\n", cli.Plural(b.skipped, "line")) //nolint:errcheck // of a terminal that is gone there is nothing to tell
 	}
-	for _, line := range b.lines {
-		fmt.Fprintln(b.to, line) //nolint:errcheck // as above
+	if b.held {
+		for _, line := range b.lines {
+			fmt.Fprintln(b.to, line) //nolint:errcheck // as above
+		}
 	}
-	b.held, b.lines, b.skipped = false, nil, 0
+	b.shown, b.held, b.lines, b.skipped = false, false, nil, 0
 }

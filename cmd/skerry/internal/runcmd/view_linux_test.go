@@ -120,7 +120,7 @@ func TestBelow(t *testing.T) {
 	var out bytes.Buffer
 	b := &below{to: &out}
 	fmt.Fprintln(b, "at once")
-	b.hold()
+	b.hold(true)
 	for i := range keptLines + 3 {
 		fmt.Fprintf(b, "line %d\n", i)
 	}

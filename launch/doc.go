@@ -76,7 +76,8 @@
 // Beside the replicas run Config.Spares spares: each is a start like a replica's, with ranks, a store
 // and devices of its own, which has no place in the job yet. REPLICA_GROUP_ID, NUM_REPLICA_GROUPS,
 // SKERRY_LIGHTHOUSE and TORCHFT_LIGHTHOUSE are empty in its environment, so that a program that
-// knows nothing of spares ends by an error and does not train as a replica that is there. SKERRY_SPARE
+// knows nothing of spares ends by an error and does not train as a replica that is there (unless it takes
+// what is empty for 0, and has the lighthouse from elsewhere). SKERRY_SPARE
 // is a Unix socket that the rank has for itself, of which package spare is the other end:
 //
 //	rank                         launcher
@@ -97,7 +98,7 @@
 // that has waited longest, if one is ready at that moment, and is started as usual if none is. After a
 // crash that is at once, unless its lives before have done nothing: then after the pause.
 // It costs the replica's budget what another start would. A spare that has not taken its place
-// within two seconds is killed, and the next one is asked, or a start is made. The budget of a spare is as a replica's;
+// within two seconds is killed, and a start is made. The budget of a spare is as a replica's;
 // one that is given up, or ends with 0 before it has a place, costs the job nothing. Scale takes spares for
 // what is missing, and never ends one.
 //

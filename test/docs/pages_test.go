@@ -98,7 +98,7 @@ var deploy = []rule{
 	{is: "docker compose -f deploy/compose/compose.yaml up --build", not: noDocker},
 	{is: "docker compose -f deploy/compose/compose.yaml exec server1 skerry kill --job digits --reason drill replica-2", not: noDocker},
 	{is: "docker compose -f deploy/compose/compose.yaml restart --timeout 0 server1", not: noDocker},
-	{is: "sudo deploy/compose/make-secrets", not: "it gives files to other users: test/deploy runs it with one owner for all"},
+	{is: `sudo env "PATH=$PATH" deploy/compose/make-secrets`, not: "it gives files to other users: test/deploy runs it with one owner for all"},
 	{is: "docker compose -f deploy/compose/compose.yaml -f deploy/compose/guarded.yaml up --build", not: noDocker},
 	{is: "docker compose -f deploy/compose/compose.yaml -f deploy/compose/guarded.yaml exec server1 skerry status", not: noDocker},
 	{is: "systemctl enable --now skerry-lighthouse", not: noSystemd},

@@ -157,7 +157,8 @@ func (a *attempt) offer(ctx context.Context) (taken bool, ended *rank) {
 // dismiss tells a spare that it is not needed, and waits until it has ended, or a while, if all its
 // ranks hear of it.
 func (a *attempt) dismiss() {
-	if err := a.gate.Order(spare.Order{Over: true}); err != nil || !a.gate.Ready() {
+	wait := a.gate.Ready() // one that has heard of it waits no more
+	if err := a.gate.Order(spare.Order{Over: true}); err != nil || !wait {
 		return
 	}
 	limit := time.NewTimer(overLimit)

@@ -132,7 +132,9 @@ func (m *Machine) tellsSeat(r *replica, s Seat) {
 // tellable says that the answer of the last quorum can be told again: all members
 // are known, and their seats if they were told any, as torchft's never are. Else it would be
 // another list under one id (Q2).
-func (m *Machine) tellable() bool { return m.absent == 0 && (m.unseated == 0 || m.client == KindTorchft) }
+func (m *Machine) tellable() bool {
+	return m.absent == 0 && (m.unseated == 0 || m.client == KindTorchft)
+}
 
 // resolveName is the replica that a member calls id: the one of that id, or at the seat
 // of that name. One that is known by neither is returned as it is: what is said about

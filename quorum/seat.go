@@ -2,9 +2,9 @@ package quorum
 
 import "fmt"
 
-// MaxListed is the largest quorum whose members are told the whole list. All n lists are
-// n times n entries: 10 MB in all at 256 members, 165 MB at 1,000, which took a second of each
-// change. In a larger one each is told its own part (View), and of the others their seats.
+// MaxListed is the largest quorum whose members are told the whole list: all n lists are 10 MB at
+// 256 members, and 165 MB at 1,000, which took a second of each change. In a larger one each is
+// told its own part (View), and of the others their seats.
 const MaxListed = 256
 
 // Seat says where a member stood first, since when it has been a member without a
@@ -76,8 +76,7 @@ func (m *Machine) seat(q *Quorum) {
 	}
 	for rank := range q.Members {
 		s := m.replicas[q.Members[rank].ReplicaID].seat
-		// Q2: of one quorum no two members have the same rank, and a quorum's id is used once:
-		// so no two seats are alike.
+		// Q2: no two members of a quorum have one rank, and its id is used once: no two seats are alike.
 		if s == (Seat{}) {
 			s = Seat{q.ID, rank}
 		}
@@ -129,9 +128,8 @@ func (m *Machine) tellsSeat(r *replica, s Seat) {
 	}
 }
 
-// tellable says that the answer of the last quorum can be told again: all members
-// are known, and their seats if they were told any, as torchft's never are. Else it would be
-// another list under one id (Q2).
+// tellable says that the answer of the last quorum can be told again: all members are known, and
+// their seats if they were told any (torchft's never are). Else one id would have two lists (Q2).
 func (m *Machine) tellable() bool {
 	return m.absent == 0 && (m.unseated == 0 || m.client == KindTorchft)
 }

@@ -1,6 +1,9 @@
 package quorum
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // MaxListed is the largest quorum whose members are told the whole list: all n lists are 10 MB at
 // 256 members, and 165 MB at 1,000, which took a second of each change. In a larger one each is
@@ -75,17 +78,12 @@ func (m *Machine) seat(q *Quorum) {
 		return
 	}
 	for rank := range q.Members {
-		s := m.replicas[q.Members[rank].ReplicaID].seat
 		// Q2: no two members of a quorum have one rank, and its id is used once: no two seats are alike.
-		if s == (Seat{}) {
-			s = Seat{q.ID, rank}
-		}
-		q.Members[rank].Seat = s
+		q.Members[rank].Seat = cmp.Or(m.replicas[q.Members[rank].ReplicaID].seat, Seat{q.ID, rank})
 	}
 }
 
-// setSeats notes where the members of the last quorum stand. Of one from the ledger,
-// which has no seats, they are not known until its members tell them.
+// setSeats notes where the members of the last quorum stand; of the ledger's they have yet to tell.
 func (m *Machine) setSeats() {
 	m.seats, m.unseated = nil, 0
 	for _, member := range m.last.Members {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/pg"
+	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/tcp"
-	"github.com/skerry-ft/skerry/store"
 	"github.com/skerry-ft/skerry/tensor"
 )
 
@@ -36,19 +36,9 @@ type mesh struct {
 
 func newMesh(b testing.TB, n int, transport tcp.Transport) *mesh {
 	b.Helper()
-	s, err := store.NewServer(store.ServerConfig{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	var served sync.WaitGroup
-	served.Go(func() { s.Run(ctx) })
-	m := &mesh{b: b, n: n, store: s.Addr()}
+	m := &mesh{b: b, n: n, store: pgtest.StartStore(b)}
 	b.Cleanup(func() {
 		m.each(func(_ context.Context, _ int, g *pg.Group) error { return g.Backend().Close() })
-		cancel()
-		s.Close()
-		served.Wait()
 	})
 	for range n {
 		m.groups = append(m.groups, pg.NewGroup(tcp.New(tcp.Options{

@@ -1,31 +1,19 @@
 package scale
 
 import (
-	"context"
 	"fmt"
-	"sync"
 	"testing"
 
+	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/store"
 )
 
 // BenchmarkStore: what the store of a meeting takes, both ends together: to look up one address by a
 // client that is there, and for a client to come, say its own, and go.
 func BenchmarkStore(b *testing.B) {
-	s, err := store.NewServer(store.ServerConfig{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	var served sync.WaitGroup
-	served.Go(func() { s.Run(ctx) })
-	b.Cleanup(func() {
-		cancel()
-		s.Close()
-		served.Wait()
-	})
+	ctx, address := b.Context(), pgtest.StartStore(b)
 	open := func(prefix string) store.Store {
-		st, err := store.Open(ctx, s.Addr()+"/skerry/"+prefix, store.ClientConfig{})
+		st, err := store.Open(ctx, address+"/skerry/"+prefix, store.ClientConfig{})
 		if err != nil {
 			b.Fatal(err)
 		}

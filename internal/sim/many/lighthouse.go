@@ -3,6 +3,8 @@ package many
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/skerry-ft/skerry/internal/sim/checker"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/quorum"
@@ -245,7 +247,7 @@ func (l *lighthouse) send(r *replica, bytes int, deliver func()) {
 // push sends the machine's notices, and tells the checkers what it said.
 func (l *lighthouse) push() {
 	for _, n := range l.m.Notices() {
-		size := noticeBytes(n)
+		size := proto.Size(wire.NoticeToProto(n))
 		for _, id := range n.To {
 			if r := l.sessions[id]; r != nil {
 				l.send(r, size, func() { r.notice(n) })
@@ -314,6 +316,3 @@ func (l *lighthouse) accuse(now time.Time, a quorum.Accusation) {
 func (l *lighthouse) accused(a quorum.Accusation) {
 	l.book.Accused(l.w.since(), string(a.By), string(l.w.called[a.Against]), a.QuorumID, a.Unreachable)
 }
-
-// noticeBytes is how long a notice is.
-func noticeBytes(n quorum.Notice) int { return protoSize(wire.NoticeToProto(n)) }

@@ -3,8 +3,6 @@ package many
 import (
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/quorum"
@@ -15,8 +13,6 @@ const (
 	address      = "http://10.0.123.234:29500"
 	storeAddress = "10.0.123.234:29501"
 )
-
-func protoSize(m proto.Message) int { return proto.Size(m) }
 
 // answer is a quorum as it arrives, and how long its message is.
 func (w *world) answer(number uint64, q quorum.Quorum) (quorum.Quorum, int) {

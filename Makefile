@@ -1,6 +1,6 @@
 # Every target is one line here and one word of help. .ci/run is the gate.
 .DEFAULT_GOAL := help
-.PHONY: help check test race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim scale-sim sim-causes worlds mutants history docs readme generate release sbom vulns validate tidy demo bench viewers interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test python-suites
+.PHONY: help check test test-all race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim scale-sim sim-causes worlds mutants history docs readme generate release sbom vulns validate tidy demo bench viewers interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test python-suites
 
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
@@ -28,8 +28,11 @@ help: ## this list
 check: ## everything that CI runs (43 minutes at most)
 	bash .ci/run
 
-test: ## all tests once
+test: ## the tests, a few rows of each large table
 	go test ./...
+
+test-all: ## the tests, every row, and those that take long
+	SKERRY_TEST=all go test -timeout 20m ./...
 
 race: ## all tests but the slow ones, under the race detector
 	go test -race -count=2 -short ./...

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -45,6 +46,9 @@ func TestOneReplicaWritesLittle(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "commits each time" || name == "moves each time" {
+				testkit.Long(t)
+			}
 			t.Parallel()
 			now := time.Unix(1_700_000_000, 0)
 			m := quorum.New(now, quorum.DefaultConfig(), quorum.NewLedger("x", "default", 1000))

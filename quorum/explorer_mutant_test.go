@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -291,7 +292,7 @@ func blindJudge(own int, ballots []*quorum.Ballot) quorum.Verdict {
 // TestExplorerFindsMutants shows that the search has teeth: with one rule
 // taken out it finds a violation, and names one of the rules that are meant.
 func TestExplorerFindsMutants(t *testing.T) {
-	for _, mu := range mutants() {
+	for _, mu := range testkit.Some(mutants(), 6) {
 		t.Run(mu.name, func(t *testing.T) {
 			t.Parallel()
 			v := hunt(mu)

@@ -24,6 +24,7 @@ import (
 // TestChaos breaks a demo in every way that it can be broken: the job commits a step after
 // each fault, the lighthouse names what was killed, and nothing stays behind.
 func TestChaos(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	demo, said, address := startDemo(t, "--replicas=4 --lighthouses=3 --steps=100000 --kill-every=0 --step-time=20ms")
 	faults := "kill,stop,lighthouse,disk"

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/sim/checker"
+	"github.com/skerry-ft/skerry/internal/sim/mix"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -61,7 +62,7 @@ func newRank(m *member, g int) *rank {
 		r.name = fmt.Sprintf("%s/%d", m.id, g)
 	}
 	if m.w.o.InitSync {
-		r.bytes = mix(uint64(len(m.w.members)), 7, uint64(g))
+		r.bytes = mix.Of(uint64(len(m.w.members)), 7, uint64(g))
 	}
 	return r
 }

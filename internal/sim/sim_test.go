@@ -4,6 +4,8 @@ import (
 	"flag"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 var (
@@ -52,10 +54,11 @@ func TestSeeds(t *testing.T) {
 // wrong, and which TestSeeds would not come by.
 func TestSeedsThatFailed(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
+	type seed struct {
 		seed uint64
 		what string
-	}{
+	}
+	for _, c := range testkit.Some([]seed{
 		{4029, "the torn heal from nobody but a holder that drains"},
 		{100585, "two whose states differ heal from each other"},
 		{102930, "a quorum that fell while leadership was checked stands again"},
@@ -71,7 +74,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{2009454, "one that has healed asks in vain, and hears nothing of the lighthouse any more"},
 		{2048480, "the leader's clock jumps, and it waits as much longer for those who may join"},
 		{700712, "a link broke, as is said while the next quorum is written; its end is lost, and comes back"},
-	} {
+	}, 5) {
 		if r := Run(c.seed, Settings{}); r.Err != nil {
 			t.Errorf("seed %d (%s): %v", c.seed, c.what, r.Err)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/sim/checker"
+	"github.com/skerry-ft/skerry/internal/sim/mix"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -191,9 +192,9 @@ func (r *rank) done(b *box) {
 	}
 	switch {
 	case r.phase == reducing && b.mine == opReduce && r.isNow(b):
-		sum := mix(uint64(b.key.QuorumID), uint64(b.key.Round), uint64(b.key.Try), uint64(r.g))
+		sum := mix.Of(uint64(b.key.QuorumID), uint64(b.key.Round), uint64(b.key.Try), uint64(r.g))
 		for _, grad := range b.grads {
-			sum = mix(sum, grad)
+			sum = mix.Of(sum, grad)
 		}
 		if r.strikes(FaultOdd) {
 			r.m.w.note("%s reduces %v oddly", r.name, b.key)
@@ -249,7 +250,7 @@ func (r *rank) ballot(own quorum.Ballot) {
 		if !r.try.odd {
 			w.check.HoldsPromise(r.m.id, r.g, r.was, true)
 		}
-		r.pend = mix(r.bytes, r.try.sum)
+		r.pend = mix.Of(r.bytes, r.try.sum)
 	}
 	r.enter(balloting, opDeadline, func() {
 		w.late(r, "ballot", opDeadline)
@@ -360,14 +361,4 @@ func (m *member) accuse(a quorum.Accusation) {
 			_ = r.m.Accuse(now, a) // what does not fit any more is old news
 		}
 	})
-}
-
-// mix hashes numbers into made-up bytes.
-func mix(ns ...uint64) uint64 {
-	h := uint64(14695981039346656037)
-	for _, n := range ns {
-		h = (h ^ n) * 1099511628211
-		h ^= h >> 29
-	}
-	return h
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/sim/mix"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -478,7 +479,7 @@ func (r *rank) settledNow() {
 func (r *rank) giveUp(ctx bool) {
 	r.m.w.note("%s gives up %v", r.name, r.was)
 	if r.m.w.mutant.keepsClaim {
-		r.pend = mix(r.pend, 1) // its gradients are gone all the same
+		r.pend = mix.Of(r.pend, 1) // its gradients are gone all the same
 		r.conclude()
 		return
 	}

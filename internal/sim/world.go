@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/sim/checker"
+	"github.com/skerry-ft/skerry/internal/sim/mix"
 	"github.com/skerry-ft/skerry/internal/sim/raft"
 	"github.com/skerry-ft/skerry/internal/sim/timeline"
 	"github.com/skerry-ft/skerry/quorum"
@@ -281,15 +282,15 @@ func (r *rank) picture() string {
 
 // fingerprint is a hash of where everybody is: what the same seed repeats.
 func (w *world) fingerprint() uint64 {
-	h := mix(uint64(w.now), w.queue.Pushed(), uint64(len(w.members)), uint64(w.formed))
+	h := mix.Of(uint64(w.now), w.queue.Pushed(), uint64(len(w.members)), uint64(w.formed))
 	for _, m := range w.members {
 		for _, r := range m.ranks {
-			h = mix(h, r.bytes, uint64(r.Position().Step), uint64(r.Position().QuorumID), m.hub.next, r.moves)
+			h = mix.Of(h, r.bytes, uint64(r.Position().Step), uint64(r.Position().QuorumID), m.hub.next, r.moves)
 		}
 	}
 	for _, s := range w.servers {
 		all, _ := s.Log()
-		h = mix(h, s.Term(), uint64(all), s.Round())
+		h = mix.Of(h, s.Term(), uint64(all), s.Round())
 	}
 	return h
 }

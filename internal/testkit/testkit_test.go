@@ -3,6 +3,7 @@ package testkit
 import (
 	"bufio"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -182,4 +183,55 @@ func TestBuilds(t *testing.T) {
 			t.Errorf("%s after all is over: %v", path, err)
 		}
 	}
+}
+
+// SKERRY_TEST=all asks for all rows, and so does a name after -run; -short takes it back.
+func TestAll(t *testing.T) {
+	rows := []int{1, 2, 3}
+	for _, c := range []struct {
+		env, run, short string
+		all             bool
+	}{
+		{"", "", "false", false},
+		{"some", "", "false", false},
+		{"all", "", "false", true},
+		{"", "TestAll", "false", true},
+		{"all", "TestAll", "true", false},
+	} {
+		t.Setenv(envAll, c.env)
+		setFlag(t, "test.run", c.run)
+		setFlag(t, "test.short", c.short)
+		if got := All(); got != c.all {
+			t.Errorf("%+v: All is %t", c, got)
+		}
+		want := 2
+		if c.all {
+			want = 3
+		}
+		if got := len(Some(rows, 2)); got != want {
+			t.Errorf("%+v: %d rows, want %d", c, got, want)
+		}
+		if got := len(Some(rows, 4)); got != 3 {
+			t.Errorf("%+v: %d rows of 3", c, got)
+		}
+		t.Run("long", func(t *testing.T) {
+			defer func() {
+				if t.Skipped() == c.all {
+					t.Errorf("%+v: skipped is %t", c, t.Skipped())
+				}
+			}()
+			Long(t)
+		})
+	}
+}
+
+// setFlag sets a flag of this process until the test ends.
+func setFlag(t *testing.T, name, value string) {
+	t.Helper()
+	f := flag.Lookup(name)
+	before := f.Value.String()
+	if err := f.Value.Set(value); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Value.Set(before) })
 }

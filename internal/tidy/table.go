@@ -165,7 +165,8 @@ var mayImport = map[string][]string{
 	"internal/boundjson": {},
 
 	"internal/sim/checker":  {"quorum"}, // not the simulator, which it judges
-	"internal/sim/many":     {"quorum", "quorum/shell", "internal/wire/...", "internal/sim/checker", "internal/sim/timeline"},
+	"internal/sim/many":     {"quorum", "quorum/shell", "internal/wire/...", "internal/sim/checker", "internal/sim/mix", "internal/sim/timeline"},
+	"internal/sim/mix":      {},
 	"internal/sim/raft":     {},
 	"internal/sim/timeline": {},
 	"internal/paralleltest": {},

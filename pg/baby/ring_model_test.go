@@ -297,8 +297,8 @@ func TestRingModel(t *testing.T) {
 	t.Parallel()
 	for _, c := range ringWorlds {
 		t.Run(c.name, func(t *testing.T) {
-			if testing.Short() && !c.short {
-				t.Skip("half a million states")
+			if !c.short { // half a million states
+				testkit.Long(t)
 			}
 			r, err := steptest.Explore(ringModelLimit, func(w *steptest.World) {
 				if c.preemptions > 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/debug"
 	"github.com/skerry-ft/skerry/pg/pgtest"
@@ -15,9 +16,7 @@ import (
 // TestCheckConforms: DETAIL mode over sockets, where an abort may overtake the
 // fingerprints.
 func TestCheckConforms(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the suite runs over tcp and over Check already")
-	}
+	testkit.Long(t) // the suite runs over tcp and over Check already
 	pgtest.RunWith(t, pgtest.Harness{
 		MaxWorldSize: most(3),
 		New:          func(*testing.T) pg.Backend { return debug.NewCheck(New(Options{BeatTimeout: patientBeats})) },

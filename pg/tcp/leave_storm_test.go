@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/tensor"
 )
@@ -43,6 +44,9 @@ func TestLeaveStorm(t *testing.T) {
 		"streams that overtake": {Transport: TransportTCP, Streams: 3, Fault: shuffled(new([MaxStreams]atomic.Int64))},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "one stream" || name == "streams" { // as those that overtake
+				testkit.Long(t)
+			}
 			t.Parallel()
 			w := newWorld(t, world, opt)
 			good := 0

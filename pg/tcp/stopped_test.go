@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // stops: where a process is stopped is a matter of chance.
@@ -22,6 +24,9 @@ func TestStopped(t *testing.T) {
 	t.Parallel()
 	for _, transport := range []Transport{TransportShared, TransportTCP} {
 		t.Run(transport.String(), func(t *testing.T) {
+			if transport == TransportShared {
+				testkit.Long(t)
+			}
 			t.Parallel()
 			testStopped(t, transport)
 		})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 )
 
@@ -55,7 +56,7 @@ func TestStorm(t *testing.T) {
 	t.Parallel()
 	const world = 4
 	quorums := int64(60)
-	if testing.Short() {
+	if !testkit.All() {
 		quorums = 10
 	}
 	s := &storm{rand: rand.New(rand.NewPCG(7, 11))}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 var (
@@ -29,6 +31,7 @@ const (
 // what was committed is what its contributors add up to. At least so many stay as
 // must, and have committed: the state is never lost.
 func TestChurn(t *testing.T) {
+	testkit.Long(t)
 	if *drillFor == 0 {
 		t.Parallel()
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 var (
@@ -29,9 +31,7 @@ const pace, slowestPace = 10 * time.Millisecond, 50 * time.Millisecond
 // ones are overcome. See menu. Each world is made from a seed of its own, and ends with the
 // closing checks.
 func TestRandom(t *testing.T) {
-	if testing.Short() {
-		t.Skip("chaos scenarios take seconds each: run without -short")
-	}
+	testkit.Long(t)
 	t.Parallel()
 	s := *seed
 	if s == 0 {

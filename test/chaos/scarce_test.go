@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // starving is a cgroup whose processes get little of a processor.
@@ -71,10 +73,8 @@ func (s *starving) write(name, text string) error {
 // A replica gets a twenty-fifth of a processor for a while: the others go on, and it takes part
 // again when it gets its own.
 func TestStarved(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("chaos scenarios take seconds each: run without -short")
-	}
 	group, err := newStarving(t)
 	if err != nil {
 		t.Skip(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
 
@@ -33,6 +34,7 @@ func TestKillOne(t *testing.T) {
 // Three of four die at the same moment. The last one trains alone until they
 // are back.
 func TestKillAllButOne(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	c := start(t, options{steps: 150})
 	c.awaitStep(10)
@@ -47,6 +49,7 @@ func TestKillAllButOne(t *testing.T) {
 
 // A replica dies while it heals, once; its next incarnation heals in peace.
 func TestKillTargetDuringHeal(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	c := start(t, options{steps: 150, ballastMiB: 64})
 	c.awaitStep(5)
@@ -81,6 +84,7 @@ func TestKillDonorDuringHeal(t *testing.T) {
 // The same replica dies and is back at once, again and again: faster than any
 // heartbeat times out.
 func TestRestartFasterThanHeartbeat(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	c := start(t, options{steps: 150})
 	for range 4 {
@@ -108,6 +112,7 @@ func TestStopAndContinue(t *testing.T) {
 // The connections between two replicas end, again and again, and both processes live: each
 // time the job goes on, and no replica is left out for good.
 func TestCutLinks(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	c := start(t, options{steps: 200})
 	c.awaitStep(10)
@@ -177,6 +182,7 @@ func TestRestartLighthouse(t *testing.T) {
 
 // A lighthouse that hangs holds up no step of a quorum that stands.
 func TestStopLighthouse(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	c := start(t, options{steps: 150, tune: undisturbed})
 	c.awaitStep(10)

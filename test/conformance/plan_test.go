@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg"
 	"github.com/skerry-ft/skerry/pg/pgtest"
 	"github.com/skerry-ft/skerry/pg/tcp"
@@ -81,7 +82,7 @@ func (p portion) grids() []pgtest.Grid {
 		return []pgtest.Grid{small, large}
 	case *sample > 0:
 		return []pgtest.Grid{{Sample: *sample * weight, Seed: *seed}}
-	case testing.Short():
+	case !testkit.All():
 		return []pgtest.Grid{{Sample: 5 * plainSample * weight, Seed: *seed, MaxBytes: plainBytes}}
 	}
 	return []pgtest.Grid{

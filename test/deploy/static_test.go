@@ -8,11 +8,14 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // TestStatic: what README and OPERATIONS call single files without dependencies are that,
 // built as they say: no loader is asked for, and no shared library.
 func TestStatic(t *testing.T) {
+	testkit.Long(t)
 	if testing.Short() || runtime.GOOS != "linux" {
 		t.Skip("it builds the programs, and reads Linux's format of them")
 	}

@@ -37,6 +37,7 @@ var (
 // each death has its culprit, its cause and its cost, in the order of the kills. README shows
 // such a run, and shows it as it looks today.
 func TestStoryOfFiveKills(t *testing.T) {
+	testkit.Long(t)
 	if testing.Short() {
 		t.Skip("it trains through five kills")
 	}

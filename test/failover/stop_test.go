@@ -73,6 +73,7 @@ func client(t *testing.T, addr string) torchftpb.LighthouseServiceClient {
 // waited in its socket, at the moment when it still takes itself for the leader.
 // No step is discarded, and its sessions go elsewhere within a second or so.
 func TestStopTheLeader(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	c := startServers(t, *timing)
 	f := newFleet(t, c.voters(), 4)

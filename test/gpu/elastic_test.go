@@ -15,6 +15,7 @@ import (
 
 	"github.com/skerry-ft/skerry/examples/digits"
 	"github.com/skerry-ft/skerry/examples/digits/gpu"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/train/spawn"
@@ -102,10 +103,8 @@ func TestElastic(t *testing.T) {
 		baby bool
 	}{{"in this process", false}, {"in a Baby", true}} {
 		t.Run(way.name, func(t *testing.T) {
-			if testing.Short() && !way.baby {
-				t.Skip("a job in a Baby is enough for a short run")
-			}
 			if !*real { // the steps are paced; on hardware, each job is to have it to itself
+				testkit.Long(t)
 				t.Parallel()
 			}
 			title := "training with a replica killed, NCCL " + way.name

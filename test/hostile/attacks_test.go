@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -264,6 +265,7 @@ func TestSessionBombs(t *testing.T) {
 
 // TestDeniedCallsFlood: calls without a certificate, as fast as they go.
 func TestDeniedCallsFlood(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	s, ask, stranger, _ := guardedVictim(t)
 	s.unmoved(t, ask, func() {
@@ -285,6 +287,7 @@ func TestDeniedCallsFlood(t *testing.T) {
 // TestInventedJobs: 1,100 sessions of invented jobs without the token keep no new
 // job from its first quorum.
 func TestInventedJobs(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	s, ask := tokenVictim(t)
 	s.unmoved(t, ask, func() {
@@ -413,6 +416,9 @@ func TestFrameFloods(t *testing.T) {
 		"unknown methods": func(i int) []byte { return headers(id(i), "/no.Such/Method") },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if !slices.Contains([]string{"rapid reset", "continuations", "references", "silence"}, name) {
+				testkit.Long(t)
+			}
 			for kind, v := range map[string]struct {
 				s      *server
 				ask    func() error

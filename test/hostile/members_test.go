@@ -28,6 +28,7 @@ import (
 // TestCrowdOfOneJob: who holds a job's join token, and has 6,000 replicas join with
 // 16 KiB of data each, fills that job, and costs the others nothing.
 func TestCrowdOfOneJob(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	const most, come = 128, 6_000
 	c := guardtest.New(t)
@@ -138,6 +139,9 @@ func TestManagerPort(t *testing.T) {
 		"references":   func(i int) []byte { return references(id(i), method) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "references" {
+				testkit.Long(t)
+			}
 			s.unmoved(t, ask, func() {
 				if !floodWith(t, s, nil, 50_000, next) {
 					t.Error("it was not cut")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // attackFor is a least time: a member's round is waited for.
@@ -248,10 +249,16 @@ func TestStrangers(t *testing.T) {
 			rest = slices.Concat(rest, storeTLSAttacks(), dataTLSAttacks())
 		}
 		t.Run(name, func(t *testing.T) {
+			if name == "token" { // TLS has its attacks, and more
+				testkit.Long(t)
+			}
 			t.Parallel()
 			attackEach(t, o, rest)
 		})
 		t.Run(name+", donor", func(t *testing.T) {
+			if name == "token" {
+				testkit.Long(t)
+			}
 			t.Parallel()
 			attackEach(t, o, healAttacks())
 		})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/failpoint"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/train/sampler"
 )
 
@@ -66,7 +67,7 @@ func TestWorldDiesAtEachPoint(t *testing.T) {
 	t.Parallel()
 	for _, at := range failpoint.All() {
 		for size := 1; size <= 2; size++ {
-			if testing.Short() && size == 1 {
+			if size == 1 && !testkit.All() {
 				continue
 			}
 			rank := size - 1

@@ -3,6 +3,8 @@ package worlds
 import (
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // Those who train go on while a newcomer copies the state; what they wait for is
@@ -28,6 +30,7 @@ func TestWorldHealDoesNotStopTheHealthy(t *testing.T) {
 
 // The same with two ranks each, of which the newcomer's are equally slow.
 func TestWorldHealOfRanksDoesNotStopTheHealthy(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		a, b := w.replica("a", 0, 2, quick()).start(), w.replica("b", 1, 2, quick()).start()

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // oneRankHangs: one rank of two hangs for ever, and the other goes on calling.
@@ -79,13 +81,32 @@ func oneRankHangsAWhile(t *testing.T, rank int, at stage) {
 	})
 }
 
-func TestWorldRankZeroComesBackBetweenSteps(t *testing.T)     { oneRankHangsAWhile(t, 0, stagePause) }
-func TestWorldRankZeroComesBackInTheForwardPass(t *testing.T) { oneRankHangsAWhile(t, 0, stageStarted) }
-func TestWorldRankZeroComesBackBeforeItsBallot(t *testing.T)  { oneRankHangsAWhile(t, 0, stageBallot) }
-func TestWorldRankOneComesBackBetweenSteps(t *testing.T)      { oneRankHangsAWhile(t, 1, stagePause) }
-func TestWorldRankOneComesBackInTheForwardPass(t *testing.T)  { oneRankHangsAWhile(t, 1, stageStarted) }
+func TestWorldRankZeroComesBackBetweenSteps(t *testing.T) {
+	testkit.Long(t)
+	oneRankHangsAWhile(t, 0, stagePause)
+}
+
+func TestWorldRankZeroComesBackInTheForwardPass(t *testing.T) {
+	testkit.Long(t)
+	oneRankHangsAWhile(t, 0, stageStarted)
+}
+
+func TestWorldRankZeroComesBackBeforeItsBallot(t *testing.T) {
+	testkit.Long(t)
+	oneRankHangsAWhile(t, 0, stageBallot)
+}
+
+func TestWorldRankOneComesBackBetweenSteps(t *testing.T) {
+	testkit.Long(t)
+	oneRankHangsAWhile(t, 1, stagePause)
+}
+
+func TestWorldRankOneComesBackInTheForwardPass(t *testing.T) { oneRankHangsAWhile(t, 1, stageStarted) }
 func TestWorldRankOneComesBackBetweenCollectives(t *testing.T) {
-	t.Parallel()
+	testkit.Long(t)
 	oneRankHangsAWhile(t, 1, stageBetween)
 }
-func TestWorldRankOneComesBackBeforeItsBallot(t *testing.T) { oneRankHangsAWhile(t, 1, stageBallot) }
+func TestWorldRankOneComesBackBeforeItsBallot(t *testing.T) {
+	testkit.Long(t)
+	oneRankHangsAWhile(t, 1, stageBallot)
+}

@@ -3,6 +3,8 @@ package worlds
 import (
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // A heal takes longer than StuckAfter, and one more replica joins meanwhile: those
@@ -23,6 +25,7 @@ func TestWorldHealLongerThanStuckAfter(t *testing.T) {
 
 // The same with a joiner each minute.
 func TestWorldHealsLongerThanStuckAfterAndAJoinerEachMinute(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		all := w.replicas(2, quick())

@@ -5,12 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/manager"
 )
 
 // L1: a trainer of a Sync job that hangs between two steps costs the others a stall, and
 // not one at each later fall: it is away, as one of a job without Sync is.
 func TestWorldSyncedTrainerHangsBetweenSteps(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	inWorld(t, usual(), func(w *world) {
 		m := quick()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/dist/quant"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/tensor"
 	"github.com/skerry-ft/skerry/train/localsgd"
@@ -187,7 +188,7 @@ func TestWorldLocalSGD(t *testing.T) {
 	for name, s := range schools() {
 		for _, sync := range []bool{false, true} {
 			for size := 1; size <= 2; size++ {
-				if testing.Short() && (size == 1) != sync {
+				if !testkit.All() && (size == 1) != sync {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s, sync %t, ranks %d", name, sync, size), func(t *testing.T) {

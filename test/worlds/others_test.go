@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 var othersSeeds = flag.Int("worlds.others", 1, "how many seeds TestOthersGoOn runs of each cause")
@@ -82,7 +84,7 @@ func (w *world) rankDies(r *replica, rank int) {
 // than 5 s at a time, in the third no more than half a second over a step.
 func TestOthersGoOn(t *testing.T) {
 	t.Parallel()
-	for _, trouble := range troubles {
+	for _, trouble := range testkit.Some(troubles, 5) {
 		t.Run(trouble.name, func(t *testing.T) {
 			for seed := range *othersSeeds {
 				if t.Failed() {

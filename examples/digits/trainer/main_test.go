@@ -288,8 +288,8 @@ func TestRoundsAndHooks(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && !strings.Contains(way, "streaming") && !strings.Contains(way, "powersgd") {
-				t.Skip("one of each kind is enough for a short run")
+			if !strings.Contains(way, "streaming") && !strings.Contains(way, "powersgd") { // one of each kind
+				testkit.Long(t)
 			}
 			house := lighthousetest.Start(t, nil)
 			run := func(i int) *testkit.Program {
@@ -323,6 +323,7 @@ func TestRoundsAndHooks(t *testing.T) {
 // goes on from one, ends with the bytes of one that was not. It is alone, since with others
 // the steps that each is in depend on who comes first.
 func TestHookGoesOnFromCheckpoint(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "ckpt")
 	run := func(house *lighthousetest.Server, more ...string) *testkit.Program {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/skerry-ft/skerry/internal/sim/checker"
+	"github.com/skerry-ft/skerry/internal/sim/mix"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -184,7 +185,7 @@ func (r *replica) close() {
 func (r *replica) ballot(own quorum.Ballot) {
 	w := r.w
 	x := r.issue()
-	sum := mix(uint64(x.key.id), uint64(x.key.round), uint64(x.key.op), uint64(len(x.ballots)))
+	sum := mix.Of(uint64(x.key.id), uint64(x.key.round), uint64(x.key.op), uint64(len(x.ballots)))
 	r.digest = quorum.Digest{Valid: true, Sum: uint32(sum)}
 	text := wire.EncodeBallot(own)
 	came, err := wire.DecodeBallot(text)
@@ -199,7 +200,7 @@ func (r *replica) ballot(own quorum.Ballot) {
 	}
 	if r.rank.Prepared() {
 		r.promise, r.was = true, x.name(own.Position.Step+1)
-		r.pend = mix(r.bytes, sum)
+		r.pend = mix.Of(r.bytes, sum)
 		w.check.HoldsPromise(string(r.id), 0, r.was, true)
 	}
 	r.enter(balloting)
@@ -318,14 +319,4 @@ func (r *replica) conclude() {
 	r.need()
 	r.enter(computing) // until the next begins
 	r.w.after(0, r.during(r.begin))
-}
-
-// mix hashes numbers into made-up bytes.
-func mix(ns ...uint64) uint64 {
-	h := uint64(14695981039346656037)
-	for _, n := range ns {
-		h = (h ^ n) * 1099511628211
-		h ^= h >> 29
-	}
-	return h
 }

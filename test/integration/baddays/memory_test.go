@@ -112,6 +112,7 @@ func TestTrainerOutOfMemory(t *testing.T) {
 // Servers and trainers whose Go runtime has far less memory than it would like collect
 // garbage more often, and that is all.
 func TestTightMemoryLimit(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	j := newJob(t, build(t))
 	j.env, j.serverEnv = []string{"GOMEMLIMIT=8MiB"}, []string{"GOMEMLIMIT=8MiB"}

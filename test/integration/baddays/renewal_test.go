@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
 // A renewal writes certificates first and keys later, as an operator does by hand, or a
@@ -13,6 +15,7 @@ import (
 // reaches the servers, heals, and trains with the others. With the keys all take the
 // new pairs.
 func TestHalfARenewal(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	const trainers = 2
 	dir := filepath.Join(t.TempDir(), "certs")

@@ -44,6 +44,9 @@ func TestThreeHosts(t *testing.T) {
 		"refused":   func(t *testing.T) { refused(t, newFabric(t, 2, false), lighthouse, trainer) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "open" || name == "IPv6 only" {
+				testkit.Long(t)
+			}
 			t.Parallel()
 			run(t)
 		})

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/train/spawn"
 )
@@ -159,18 +160,19 @@ func TestOneLinkCut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes networks")
 	}
-	for _, c := range []struct {
+	type row struct {
 		name string
 		cuts [][2]int
 		out  []int // one of these is
-	}{
-		{"one way, from who dials", [][2]int{{1, 3}}, []int{1, 3}},
+	}
+	for _, c := range testkit.Some([]row{
 		{"one way, to who dials", [][2]int{{3, 1}}, []int{1, 3}},
+		{"one way, from who dials", [][2]int{{1, 3}}, []int{1, 3}},
 		{"both ways", [][2]int{{1, 2}, {2, 1}}, []int{1, 2}},
 		{"to the store", [][2]int{{3, 0}, {0, 3}}, []int{0, 3}},
 		{"one way to the store", [][2]int{{3, 0}}, []int{0, 3}},
 		{"a replica from all others", [][2]int{{0, 1}, {1, 0}, {0, 2}, {2, 0}, {0, 3}, {3, 0}}, []int{0}},
-	} {
+	}, 1) {
 		t.Run(c.name, func(t *testing.T) {
 			together(t)
 			j := newJob(t, 4)
@@ -263,15 +265,16 @@ func TestJobIsParted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes networks")
 	}
-	for _, c := range []struct {
+	type row struct {
 		name  string
 		parts [2][]int
-	}{
+	}
+	for _, c := range testkit.Some([]row{
 		{"the smaller one has the store", [2][]int{{0, 1}, {2, 3, 4}}},
 		{"the larger one has the store", [2][]int{{0, 1, 2}, {3, 4}}},
 		{"both are as large", [2][]int{{0, 1}, {2, 3}}},
 		{"two replicas", [2][]int{{0}, {1}}},
-	} {
+	}, 1) {
 		t.Run(c.name, func(t *testing.T) {
 			together(t)
 			all := slices.Concat(c.parts[0], c.parts[1])
@@ -312,7 +315,7 @@ func TestShortCuts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes networks")
 	}
-	for _, away := range []time.Duration{300 * time.Millisecond, 1500 * time.Millisecond, 4 * time.Second} {
+	for _, away := range testkit.Some([]time.Duration{1500 * time.Millisecond, 300 * time.Millisecond, 4 * time.Second}, 1) {
 		t.Run(away.String(), func(t *testing.T) {
 			together(t)
 			j := newJob(t, 3)

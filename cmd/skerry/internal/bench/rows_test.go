@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/bench/viewers"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/pg/tcp"
 )
 
@@ -126,6 +127,7 @@ func TestFailoverMeasuresBothTimings(t *testing.T) {
 }
 
 func TestHealMeasuresEveryKindOfChange(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("trains for seconds, in processes of its own")
@@ -236,6 +238,7 @@ func TestTaskToDeadRanks(t *testing.T) {
 }
 
 func TestTLSMeasuresBoth(t *testing.T) {
+	testkit.Long(t)
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("trains for seconds, in processes of its own")

@@ -1,0 +1,39 @@
+package testkit
+
+import (
+	"flag"
+	"os"
+	"testing"
+)
+
+// envAll is the environment variable that asks for all that the tests can do.
+const envAll = "SKERRY_TEST"
+
+// All says whether tests do all that they can: every row of every table, and what takes long.
+// Plain `go test ./...` runs a few rows of each large table, so that it ends within minutes on two
+// cores. All is asked for by SKERRY_TEST=all, as the gate does, or by naming tests with -run;
+// -short takes it back.
+func All() bool {
+	named := flag.Lookup("test.run")
+	return !testing.Short() && (allFromEnv() || named != nil && named.Value.String() != "")
+}
+
+// allFromEnv says whether the environment asks for all.
+func allFromEnv() bool { return os.Getenv(envAll) == "all" }
+
+// Some gives the first n of a table's rows, or all of them, see All. The rows that say most stand
+// first.
+func Some[T any](rows []T, n int) []T {
+	if All() {
+		return rows
+	}
+	return rows[:min(n, len(rows))]
+}
+
+// Long skips a test, or a row of a table, that takes long and has siblings that run, unless All.
+func Long(t testing.TB) {
+	t.Helper()
+	if !All() {
+		t.Skip("takes long, and siblings of it run; SKERRY_TEST=all runs it, and so does its name after -run")
+	}
+}

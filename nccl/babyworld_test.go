@@ -202,6 +202,7 @@ func onDeviceOf(t testing.TB, d *Device, host tensor.Tensor) tensor.Tensor {
 
 // The suite, with every rank's library in a child of its own.
 func TestBabyConformance(t *testing.T) {
+	testkit.Long(t)
 	if testing.Short() {
 		t.Skip("hundreds of processes")
 	}

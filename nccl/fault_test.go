@@ -159,6 +159,9 @@ func TestCollectiveFaults(t *testing.T) {
 		{"an all-reduce that never returns", f.lib, callHangs, hangLimit, context.DeadlineExceeded, "had not ended", true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if strings.HasPrefix(c.name, "an abort that hangs") {
+				testkit.Long(t)
+			}
 			w := pgtest.NewWorld(t, pgtest.StartStore(t))
 			abort := pgtest.PromptBound
 			if c.close {

@@ -119,6 +119,7 @@ func TestSplitNeverEnds(t *testing.T) {
 // A member that cannot make its part of a subgroup takes part in the split all the
 // same: the group that is split goes on.
 func TestSplitOfAFailedMember(t *testing.T) {
+	testkit.Long(t)
 	f := open(t)
 	w := worldOf(t, f, 2, Options{Library: f.lib})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*shortLimit)

@@ -339,6 +339,7 @@ func clientHello(t *testing.T, cfg *tls.Config) []byte {
 // half of a handshake cost a bounded amount each and few lines of the log, are cut,
 // and a group forms beside them.
 func TestTLSStrangersCostLittle(t *testing.T) {
+	testkit.Long(t)
 	if testing.Short() {
 		t.Skip("it opens some thousand sockets")
 	}

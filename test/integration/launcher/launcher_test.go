@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
@@ -21,6 +22,7 @@ func TestMain(m *testing.M) {
 	for _, name := range []string{"SKERRY_LIGHTHOUSE", "TORCHFT_LIGHTHOUSE"} {
 		_ = os.Unsetenv(name) // the jobs have lighthouses of their own
 	}
+	paralleltest.AtOnce(4)
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
 		if err := builds.Remove(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -119,3 +119,47 @@ func TestHostWithoutAShare(t *testing.T) {
 		}
 	}
 }
+
+// A leader that goes while launchers wait for orders costs none: a launcher keeps what was asked for,
+// and hears of the next order from the next leader, and of one after both leaders have changed.
+func TestScaleOverALeader(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds the programs: run without -short")
+	}
+	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "default"})
+	const job = "digits"
+	at := "--lighthouse=" + strings.Join(c.Addresses(), ",")
+	var hosts []*testkit.Program
+	for rank := range 2 {
+		hosts = append(hosts, run(t, "--nnodes=2", fmt.Sprintf("--node-rank=%d", rank), "--replicas=1", "--grace=1m", "--job="+job, at, "--",
+			builds.Path(t, "examples/digits/trainer"), "-steps=100000", "-step-time=20ms"))
+	}
+	for rank, p := range hosts {
+		p.Says(fmt.Sprintf("replica-%d | step 50: ", rank), 0)
+	}
+	scale(t, job, "3", at)
+	hosts[0].Says("replica-2 | step ", 0)
+	first := c.Leader()
+	c.Stop(first)
+	scale(t, job, "4", at)
+	hosts[1].Says("replica-3 | step ", 0)
+	c.Restart(first)
+	c.Stop(c.Leader())
+	scale(t, job, "2", at)
+	hosts[0].Says("replica ended outcome=done replica_id=replica-2", 0)
+	hosts[1].Says("replica ended outcome=done replica_id=replica-3", 0)
+	for rank, want := range [][]string{{"replica-0", "replica-2"}, {"replica-1", "replica-3"}} {
+		if got := begun(hosts[rank]); !slices.Equal(got, want) {
+			t.Errorf("host %d has started %q, want %q", rank, got, want)
+		}
+	}
+	for _, p := range hosts {
+		p.Signal(syscall.SIGTERM)
+	}
+	for rank, p := range hosts {
+		if status, text := p.Exits(), p.String(); status != 0 || !strings.Contains(text, "replicas: 2 done; restarts: 0") || crashed.MatchString(text) {
+			t.Errorf("host %d: status %d\n%s", rank, status, text)
+		}
+	}
+}

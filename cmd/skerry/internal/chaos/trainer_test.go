@@ -20,6 +20,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/internal/cli"
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/faults"
 	"github.com/skerry-ft/skerry/internal/backoff"
+	"github.com/skerry-ft/skerry/internal/paralleltest"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) {
 	}
 	spawn.Register(trainerWorker, train)
 	spawn.Init()
+	paralleltest.AtOnce(4)
 	goleak.VerifyTestMain(m)
 }
 

@@ -2,6 +2,9 @@
 .DEFAULT_GOAL := help
 .PHONY: help check test test-all race clocks fuzz fuzz-ports kills interfaces conformance mpi failpoints failover partitions chaos churn causes soak explore sim scale-sim sim-causes worlds mutants history docs readme generate release sbom vulns validate tidy demo bench viewers interop baby-faults steady wakeups accuracy gpu nccl nccl-real libskerry wheel python-test python-suites
 
+# Tests do all that they can, but for make test.
+export SKERRY_TEST = all
+
 FUZZ_TIME ?= 30s
 FUZZ_PORTS ?= 10m
 FAULTS    ?= 200
@@ -29,10 +32,10 @@ check: ## everything that CI runs (43 minutes at most)
 	bash .ci/run
 
 test: ## the tests, a few rows of each large table
-	go test ./...
+	SKERRY_TEST= go test ./...
 
 test-all: ## the tests, every row, and those that take long
-	SKERRY_TEST=all go test -timeout 20m ./...
+	go test -timeout 20m ./...
 
 race: ## all tests but the slow ones, under the race detector
 	go test -race -count=2 -short ./...

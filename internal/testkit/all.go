@@ -3,6 +3,7 @@ package testkit
 import (
 	"flag"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -11,17 +12,20 @@ const envAll = "SKERRY_TEST"
 
 // All says whether tests do all that they can: every row of every table, and what takes long.
 // Plain `go test ./...` runs a few rows of each large table, so that it ends within minutes on two
-// cores. All is asked for by SKERRY_TEST=all, as the gate does, or by naming tests with -run;
-// -short takes it back.
+// cores. All is asked for by SKERRY_TEST=all, as the gate does, by naming tests with -run, and by
+// any flag of a package's own. What -short leaves out it leaves out of all.
 func All() bool {
-	named := flag.Lookup("test.run")
-	return !testing.Short() && (allFromEnv() || named != nil && named.Value.String() != "")
+	asked := allFromEnv()
+	flag.Visit(func(f *flag.Flag) {
+		asked = asked || f.Name == "test.run" && f.Value.String() != "" || !strings.HasPrefix(f.Name, "test.")
+	})
+	return asked
 }
 
 // allFromEnv says whether the environment asks for all.
 func allFromEnv() bool { return os.Getenv(envAll) == "all" }
 
-// Some gives the first n of a table's rows, or all of them, see All. The rows that say most stand
+// Some gives the first n of a table's rows, or all of them, see All. Put the most telling rows
 // first.
 func Some[T any](rows []T, n int) []T {
 	if All() {
@@ -30,10 +34,10 @@ func Some[T any](rows []T, n int) []T {
 	return rows[:min(n, len(rows))]
 }
 
-// Long skips a test, or a row of a table, that takes long and has siblings that run, unless All.
+// Long skips a test, or a row of a table, that takes long, unless All.
 func Long(t testing.TB) {
 	t.Helper()
 	if !All() {
-		t.Skip("takes long, and siblings of it run; SKERRY_TEST=all runs it, and so does its name after -run")
+		t.Skip("takes long: SKERRY_TEST=all runs it, and so does its name after -run")
 	}
 }

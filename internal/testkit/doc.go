@@ -1,6 +1,7 @@
 // Package testkit is what the tests of many packages share: waits for a condition,
 // a log that can be read while it is written, programs in processes of their own, and with
-// wall clocks that can be made to jump, and whether the race detector is in the build.
+// wall clocks that can be made to jump, whether the race detector is in the build, and
+// whether all rows of large tables are asked for.
 //
 // A program is run by Program. What is not has its reason:
 //

@@ -21,7 +21,14 @@ import (
 // asProgram makes this test binary a program: its value is what it says.
 const asProgram = "SKERRY_TESTKIT_SAYS"
 
+// asAsked makes this test binary say what is asked of it.
+const asAsked = "SKERRY_TESTKIT_ASKED"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asAsked) != "" {
+		sayWhatIsAsked()
+		os.Exit(0)
+	}
 	if says, ok := os.LookupEnv(asProgram); ok {
 		fmt.Println("first")
 		if says != "" {
@@ -185,53 +192,56 @@ func TestBuilds(t *testing.T) {
 	}
 }
 
-// SKERRY_TEST=all asks for all rows, and so does a name after -run; -short takes it back.
+// A flag of this package's tests.
+var _ = flag.Int("testkit.own", 0, "asks for all, as each flag of a package's own does")
+
+// All is asked for by the environment, by a name after -run, and by a flag of the package's own.
 func TestAll(t *testing.T) {
-	rows := []int{1, 2, 3}
 	for _, c := range []struct {
-		env, run, short string
-		all             bool
+		env  string
+		args []string
+		all  bool
 	}{
-		{"", "", "false", false},
-		{"some", "", "false", false},
-		{"all", "", "false", true},
-		{"", "TestAll", "false", true},
-		{"all", "TestAll", "true", false},
+		{"", nil, false},
+		{"some", []string{"-test.count=1"}, false},
+		{"", []string{"-test.run="}, false},
+		{"all", nil, true},
+		{"", []string{"-test.run=TestSaysWhatItDoes"}, true},
+		{"", []string{"-testkit.own=3"}, true},
 	} {
-		t.Setenv(envAll, c.env)
-		setFlag(t, "test.run", c.run)
-		setFlag(t, "test.short", c.short)
-		if got := All(); got != c.all {
-			t.Errorf("%+v: All is %t", c, got)
-		}
-		want := 2
-		if c.all {
-			want = 3
-		}
-		if got := len(Some(rows, 2)); got != want {
-			t.Errorf("%+v: %d rows, want %d", c, got, want)
-		}
-		if got := len(Some(rows, 4)); got != 3 {
-			t.Errorf("%+v: %d rows of 3", c, got)
-		}
-		t.Run("long", func(t *testing.T) {
-			defer func() {
-				if t.Skipped() == c.all {
-					t.Errorf("%+v: skipped is %t", c, t.Skipped())
-				}
-			}()
-			Long(t)
+		t.Run(fmt.Sprint(c.env, c.args), func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), os.Args[0], c.args...)
+			cmd.Env = append(os.Environ(), envAll+"="+c.env, asAsked+"=1")
+			out, err := cmd.CombinedOutput()
+			want := "2 of 3, long true\n"
+			if c.all {
+				want = "3 of 3, long false\n"
+			}
+			if err != nil || string(out) != want {
+				t.Errorf("it says %q (%v), want %q", out, err, want)
+			}
 		})
+	}
+	if got := Some([]int{1, 2, 3}, 4); len(got) != 3 {
+		t.Errorf("%d rows of 3", len(got))
 	}
 }
 
-// setFlag sets a flag of this process until the test ends.
-func setFlag(t *testing.T, name, value string) {
-	t.Helper()
-	f := flag.Lookup(name)
-	before := f.Value.String()
-	if err := f.Value.Set(value); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Value.Set(before) })
+// sayWhatIsAsked prints what this process makes of its flags and environment.
+func sayWhatIsAsked() {
+	flag.Parse()
+	s := &skipped{}
+	Long(s)
+	fmt.Printf("%d of 3, long %t\n", len(Some([]int{1, 2, 3}, 2)), s.is)
 }
+
+// skipped notes that it was skipped.
+type skipped struct {
+	testing.TB
+
+	is bool
+}
+
+func (s *skipped) Helper() {}
+
+func (s *skipped) Skip(...any) { s.is = true }

@@ -297,8 +297,11 @@ func TestRingModel(t *testing.T) {
 	t.Parallel()
 	for _, c := range ringWorlds {
 		t.Run(c.name, func(t *testing.T) {
-			if !c.short { // half a million states
+			if !c.short {
 				testkit.Long(t)
+				if testing.Short() {
+					t.Skip("half a million states")
+				}
 			}
 			r, err := steptest.Explore(ringModelLimit, func(w *steptest.World) {
 				if c.preemptions > 0 {

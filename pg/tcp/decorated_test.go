@@ -16,7 +16,10 @@ import (
 // TestCheckConforms: DETAIL mode over sockets, where an abort may overtake the
 // fingerprints.
 func TestCheckConforms(t *testing.T) {
-	testkit.Long(t) // the suite runs over tcp and over Check already
+	testkit.Long(t)
+	if testing.Short() {
+		t.Skip("the suite runs over tcp and over Check already")
+	}
 	pgtest.RunWith(t, pgtest.Harness{
 		MaxWorldSize: most(3),
 		New:          func(*testing.T) pg.Backend { return debug.NewCheck(New(Options{BeatTimeout: patientBeats})) },

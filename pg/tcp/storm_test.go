@@ -56,7 +56,7 @@ func TestStorm(t *testing.T) {
 	t.Parallel()
 	const world = 4
 	quorums := int64(60)
-	if !testkit.All() {
+	if testing.Short() || !testkit.All() {
 		quorums = 10
 	}
 	s := &storm{rand: rand.New(rand.NewPCG(7, 11))}

@@ -5,7 +5,8 @@
 // every step was committed once, the run reached its end, and nothing was left
 // behind.
 //
-//	go test ./test/chaos                                # every scenario once
+//	go test ./test/chaos                                # some scenarios
+//	SKERRY_TEST=all go test ./test/chaos                # every scenario once
 //	go test ./test/chaos -run Random -chaos.faults 500  # a long random run
 //	go test ./test/chaos -run Random -chaos.seed 7      # that run again
 //	go test ./test/chaos -run Point -chaos.points       # a death at each point

@@ -32,6 +32,9 @@ const pace, slowestPace = 10 * time.Millisecond, 50 * time.Millisecond
 // closing checks.
 func TestRandom(t *testing.T) {
 	testkit.Long(t)
+	if testing.Short() {
+		t.Skip("chaos scenarios take seconds each: run without -short")
+	}
 	t.Parallel()
 	s := *seed
 	if s == 0 {

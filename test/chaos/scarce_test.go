@@ -74,6 +74,9 @@ func (s *starving) write(name, text string) error {
 // again when it gets its own.
 func TestStarved(t *testing.T) {
 	testkit.Long(t)
+	if testing.Short() {
+		t.Skip("chaos scenarios take seconds each: run without -short")
+	}
 	t.Parallel()
 	group, err := newStarving(t)
 	if err != nil {

@@ -24,8 +24,8 @@ var (
 	shard  = flag.String("conformance.shard", "1/1", "i/n: of the units only each n-th, from the i-th on")
 )
 
-// What a plain test runs: one cell of so many, of sizes that take no time, and
-// a few of the largest.
+// What a test of all runs: one cell of so many, of sizes that take no time, and
+// a few of the largest. A plain or a short one runs a fifth of it, and none of the largest.
 const (
 	plainSample = 220
 	plainBytes  = 1 << 20
@@ -82,7 +82,7 @@ func (p portion) grids() []pgtest.Grid {
 		return []pgtest.Grid{small, large}
 	case *sample > 0:
 		return []pgtest.Grid{{Sample: *sample * weight, Seed: *seed}}
-	case !testkit.All():
+	case testing.Short() || !testkit.All():
 		return []pgtest.Grid{{Sample: 5 * plainSample * weight, Seed: *seed, MaxBytes: plainBytes}}
 	}
 	return []pgtest.Grid{

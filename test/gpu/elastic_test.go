@@ -103,6 +103,9 @@ func TestElastic(t *testing.T) {
 		baby bool
 	}{{"in this process", false}, {"in a Baby", true}} {
 		t.Run(way.name, func(t *testing.T) {
+			if testing.Short() && !way.baby {
+				t.Skip("a job in a Baby is enough for a short run")
+			}
 			if !*real { // the steps are paced; on hardware, each job is to have it to itself
 				testkit.Long(t)
 				t.Parallel()

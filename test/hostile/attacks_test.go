@@ -416,7 +416,7 @@ func TestFrameFloods(t *testing.T) {
 		"unknown methods": func(i int) []byte { return headers(id(i), "/no.Such/Method") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !slices.Contains([]string{"rapid reset", "continuations", "references", "silence"}, name) {
+			if !slices.Contains([]string{"rapid reset", "continuations", "references"}, name) {
 				testkit.Long(t)
 			}
 			for kind, v := range map[string]struct {

@@ -67,7 +67,7 @@ func TestWorldDiesAtEachPoint(t *testing.T) {
 	t.Parallel()
 	for _, at := range failpoint.All() {
 		for size := 1; size <= 2; size++ {
-			if size == 1 && !testkit.All() {
+			if size == 1 && (testing.Short() || !testkit.All()) {
 				continue
 			}
 			rank := size - 1

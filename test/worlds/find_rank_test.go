@@ -104,6 +104,7 @@ func TestWorldRankOneComesBackBetweenSteps(t *testing.T) {
 func TestWorldRankOneComesBackInTheForwardPass(t *testing.T) { oneRankHangsAWhile(t, 1, stageStarted) }
 func TestWorldRankOneComesBackBetweenCollectives(t *testing.T) {
 	testkit.Long(t)
+	t.Parallel()
 	oneRankHangsAWhile(t, 1, stageBetween)
 }
 func TestWorldRankOneComesBackBeforeItsBallot(t *testing.T) {

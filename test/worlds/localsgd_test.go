@@ -188,7 +188,7 @@ func TestWorldLocalSGD(t *testing.T) {
 	for name, s := range schools() {
 		for _, sync := range []bool{false, true} {
 			for size := 1; size <= 2; size++ {
-				if !testkit.All() && (size == 1) != sync {
+				if (testing.Short() || !testkit.All()) && (size == 1) != sync {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s, sync %t, ranks %d", name, sync, size), func(t *testing.T) {

@@ -19,15 +19,24 @@ var troubles = []struct {
 	skewed time.Duration // between two steps of one member
 	strike func(w *world, r *rand.Rand, all []*replica)
 }{
-	{"a trainer hangs between steps", 0, hangsAt(stagePause)},
 	{"a trainer hangs in the forward pass", 0, hangsAt(stageStarted)},
-	{"a trainer hangs between collectives", 0, hangsAt(stageBetween)},
-	{"a trainer hangs before its ballot", 0, hangsAt(stageBallot)},
 	{"a newcomer's tensors have another size", 0, func(w *world, r *rand.Rand, all []*replica) {
 		m := quick()
 		m.odd = true
 		w.newcomer(r, all, m)
 	}},
+	{"rank 0 of two dies", 0, func(w *world, _ *rand.Rand, all []*replica) { w.rankDies(all[len(all)-1], 0) }},
+	{"newcomers heal for three times StuckAfter", 0, func(w *world, r *rand.Rand, all []*replica) {
+		m := quick()
+		m.heals = 3 * w.o.rules.StuckAfter
+		w.newcomer(r, all, m)
+		time.Sleep(time.Minute)
+		w.newcomer(r, all, m)
+	}},
+	{"the lighthouse is out of reach for 2 s", 0, func(w *world, _ *rand.Rand, _ []*replica) { w.blip(2 * time.Second) }},
+	{"a trainer hangs between steps", 0, hangsAt(stagePause)},
+	{"a trainer hangs between collectives", 0, hangsAt(stageBetween)},
+	{"a trainer hangs before its ballot", 0, hangsAt(stageBallot)},
 	{"a newcomer leaves a collective out", 0, func(w *world, r *rand.Rand, all []*replica) {
 		m := quick()
 		m.skips = true
@@ -38,19 +47,10 @@ var troubles = []struct {
 		m.healFails, m.heals = true, between(r, 0, 300*time.Millisecond)
 		w.newcomer(r, all, m)
 	}},
-	{"rank 0 of two dies", 0, func(w *world, _ *rand.Rand, all []*replica) { w.rankDies(all[len(all)-1], 0) }},
 	{"rank 1 of two dies", 0, func(w *world, _ *rand.Rand, all []*replica) { w.rankDies(all[len(all)-1], 1) }},
-	{"newcomers heal for three times StuckAfter", 0, func(w *world, r *rand.Rand, all []*replica) {
-		m := quick()
-		m.heals = 3 * w.o.rules.StuckAfter
-		w.newcomer(r, all, m)
-		time.Sleep(time.Minute)
-		w.newcomer(r, all, m)
-	}},
 	{"members start their steps 1.5 s apart, and one joins", 1500 * time.Millisecond, func(w *world, r *rand.Rand, all []*replica) {
 		w.newcomer(r, all, quick())
 	}},
-	{"the lighthouse is out of reach for 2 s", 0, func(w *world, _ *rand.Rand, _ []*replica) { w.blip(2 * time.Second) }},
 }
 
 // hangsAt makes the last replica hang at its next step, or some later one.

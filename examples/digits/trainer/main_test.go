@@ -288,8 +288,11 @@ func TestRoundsAndHooks(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			if !strings.Contains(way, "streaming") && !strings.Contains(way, "powersgd") { // one of each kind
+			if !strings.Contains(way, "streaming") && !strings.Contains(way, "powersgd") {
 				testkit.Long(t)
+				if testing.Short() {
+					t.Skip("one of each kind is enough for a short run")
+				}
 			}
 			house := lighthousetest.Start(t, nil)
 			run := func(i int) *testkit.Program {

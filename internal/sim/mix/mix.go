@@ -1,5 +1,5 @@
 // Package mix hashes numbers into bytes that stand for parameters and reductions in simulated
-// worlds. A seed's run hangs on its values, so they stay as they are for ever.
+// worlds. A seed's run depends on these values: they must not change.
 package mix
 
 // Of hashes numbers, in their order: FNV-1a over whole numbers, with a shift that spreads what

@@ -18,11 +18,14 @@ import (
 // builds are programs that all tests of this package share.
 var builds testkit.Builds
 
+// testsAtOnce is how many tests run at a time: they wait for trainers more than they compute.
+const testsAtOnce = 4
+
 func TestMain(m *testing.M) {
 	for _, name := range []string{"SKERRY_LIGHTHOUSE", "TORCHFT_LIGHTHOUSE"} {
 		_ = os.Unsetenv(name) // the jobs have lighthouses of their own
 	}
-	paralleltest.AtOnce(4)
+	paralleltest.AtOnce(testsAtOnce)
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
 		if err := builds.Remove(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/skerry-ft/skerry/cmd/skerry/internal/chaos/faults"
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/paralleltest"
+	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/manager"
 	"github.com/skerry-ft/skerry/pg/tcp"
 	"github.com/skerry-ft/skerry/store"
@@ -30,13 +31,18 @@ import (
 
 const trainerWorker = "chaos-trainer"
 
+// testsAtOnce is how many tests run at a time: they wait for trainers more than they compute.
+const testsAtOnce = 4
+
 func TestMain(m *testing.M) {
 	if status, keeper := faults.Keep(); keeper {
 		os.Exit(status)
 	}
 	spawn.Register(trainerWorker, train)
 	spawn.Init()
-	paralleltest.AtOnce(4)
+	if !testkit.RaceEnabled {
+		paralleltest.AtOnce(testsAtOnce)
+	}
 	goleak.VerifyTestMain(m)
 }
 

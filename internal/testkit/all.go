@@ -12,9 +12,8 @@ const envAll = "SKERRY_TEST"
 
 // All says whether tests do all that they can: every row of every table, and what takes long.
 // Plain `go test ./...` runs a few rows of each large table, so that it ends within minutes on two
-// cores. All is asked for by SKERRY_TEST=all, as the gate does for a third of the packages at each
-// commit, by naming tests with -run, and by any flag of a package's own. What -short leaves out it
-// leaves out of all.
+// cores. All is asked for by SKERRY_TEST=all (the gate: a third of the packages, by commit), by naming
+// tests with -run, and by any flag of a package's own. What -short leaves out it leaves out of all.
 func All() bool {
 	asked := allFromEnv()
 	flag.Visit(func(f *flag.Flag) {

@@ -81,33 +81,26 @@ func oneRankHangsAWhile(t *testing.T, rank int, at stage) {
 	})
 }
 
-func TestWorldRankZeroComesBackBetweenSteps(t *testing.T) {
-	testkit.Long(t)
-	oneRankHangsAWhile(t, 0, stagePause)
-}
-
-func TestWorldRankZeroComesBackInTheForwardPass(t *testing.T) {
-	testkit.Long(t)
-	oneRankHangsAWhile(t, 0, stageStarted)
-}
-
-func TestWorldRankZeroComesBackBeforeItsBallot(t *testing.T) {
-	testkit.Long(t)
-	oneRankHangsAWhile(t, 0, stageBallot)
-}
-
-func TestWorldRankOneComesBackBetweenSteps(t *testing.T) {
-	testkit.Long(t)
-	oneRankHangsAWhile(t, 1, stagePause)
-}
-
-func TestWorldRankOneComesBackInTheForwardPass(t *testing.T) { oneRankHangsAWhile(t, 1, stageStarted) }
-func TestWorldRankOneComesBackBetweenCollectives(t *testing.T) {
-	testkit.Long(t)
+// TestWorldOneRankComesBack has one rank hang for a while, wherever in a step.
+func TestWorldOneRankComesBack(t *testing.T) {
 	t.Parallel()
-	oneRankHangsAWhile(t, 1, stageBetween)
-}
-func TestWorldRankOneComesBackBeforeItsBallot(t *testing.T) {
-	testkit.Long(t)
-	oneRankHangsAWhile(t, 1, stageBallot)
+	type row struct {
+		name string
+		rank int
+		at   stage
+	}
+	for _, c := range testkit.Some([]row{
+		{"rank 1, before its ballot", 1, stageBallot},
+		{"rank 0, before its ballot", 0, stageBallot},
+		{"rank 1, in the forward pass", 1, stageStarted},
+		{"rank 0, in the forward pass", 0, stageStarted},
+		{"rank 1, between steps", 1, stagePause},
+		{"rank 0, between steps", 0, stagePause},
+		{"rank 1, between collectives", 1, stageBetween},
+	}, 2) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			oneRankHangsAWhile(t, c.rank, c.at)
+		})
+	}
 }

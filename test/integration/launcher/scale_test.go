@@ -33,6 +33,39 @@ func scale(t *testing.T, args ...string) {
 	}
 }
 
+// twoHosts has two launchers share a job, and waits until the first replica of each trains.
+func twoHosts(t *testing.T, job string, args ...string) (hosts []*testkit.Program) {
+	t.Helper()
+	for rank := range 2 {
+		args := slices.Concat([]string{"--nnodes=2", fmt.Sprintf("--node-rank=%d", rank), "--grace=1m", "--job=" + job}, args,
+			[]string{"--", builds.Path(t, "examples/digits/trainer"), "-steps=100000", "-step-time=20ms"})
+		hosts = append(hosts, run(t, args...))
+	}
+	for rank, p := range hosts {
+		p.Says(fmt.Sprintf("replica-%d | step 50: ", rank), 0)
+	}
+	return hosts
+}
+
+// twoEachWere ends the job of twoHosts, and wants each to have had two of four replicas, in turn,
+// none of which was started twice or ended badly.
+func twoEachWere(t *testing.T, hosts []*testkit.Program) {
+	t.Helper()
+	for rank, want := range [][]string{{"replica-0", "replica-2"}, {"replica-1", "replica-3"}} {
+		if got := begun(hosts[rank]); !slices.Equal(got, want) {
+			t.Errorf("host %d has started %q, want %q", rank, got, want)
+		}
+	}
+	for _, p := range hosts {
+		p.Signal(syscall.SIGTERM)
+	}
+	for rank, p := range hosts {
+		if status, text := p.Exits(), p.String(); status != 0 || !strings.Contains(text, "replicas: 2 done; restarts: 0") || crashed.MatchString(text) {
+			t.Errorf("host %d: status %d\n%s", rank, status, text)
+		}
+	}
+}
+
 // Two hosts have two of four replicas each when four are wanted in place of two, and one of them one
 // less when three are: the highest drains, and no other is touched. All of it is told by one command,
 // which need not run on either host.
@@ -43,14 +76,7 @@ func TestScaleOverHosts(t *testing.T) {
 	}
 	l := lighthousetest.Start(t, nil)
 	job := "digits"
-	var hosts []*testkit.Program
-	for rank := range 2 {
-		hosts = append(hosts, run(t, "--nnodes=2", fmt.Sprintf("--node-rank=%d", rank), "--replicas=1", "--grace=1m", "--job="+job, "--lighthouse="+l.Addr, "--",
-			builds.Path(t, "examples/digits/trainer"), "-steps=100000", "-step-time=20ms"))
-	}
-	for rank, p := range hosts {
-		p.Says(fmt.Sprintf("replica-%d | step 50: ", rank), 0)
-	}
+	hosts := twoHosts(t, job, "--lighthouse="+l.Addr, "--replicas=1")
 	shows := func(text string) {
 		t.Helper()
 		testkit.Eventually(t, "skerry status shows "+text, func() bool {
@@ -66,19 +92,7 @@ func TestScaleOverHosts(t *testing.T) {
 	hosts[1].Says("replica ended outcome=done replica_id=replica-3", hosts[1].Says("replica-3 | draining: ", 0))
 	shows("replicas wanted: 3, by 2 launchers: asked for with skerry scale\n")
 	shows("3 participants")
-	for rank, want := range [][]string{{"replica-0", "replica-2"}, {"replica-1", "replica-3"}} {
-		if got := begun(hosts[rank]); !slices.Equal(got, want) {
-			t.Errorf("host %d has started %q, want %q", rank, got, want)
-		}
-	}
-	for _, p := range hosts {
-		p.Signal(syscall.SIGTERM)
-	}
-	for rank, p := range hosts {
-		if status, text := p.Exits(), p.String(); status != 0 || !strings.Contains(text, "replicas: 2 done; restarts: 0") || crashed.MatchString(text) {
-			t.Errorf("host %d: status %d\n%s", rank, status, text)
-		}
-	}
+	twoEachWere(t, hosts)
 }
 
 // crashed is what a launcher says of a replica that did not end well.
@@ -96,14 +110,7 @@ func TestHostWithoutAShare(t *testing.T) {
 	}
 	l := lighthousetest.Start(t, nil)
 	job := fmt.Sprintf("shared-by-%d-%d", os.Getpid(), runs.Add(1)) // the launchers of this machine are found by it
-	var hosts []*testkit.Program
-	for rank := range 2 {
-		hosts = append(hosts, run(t, "--nnodes=2", fmt.Sprintf("--node-rank=%d", rank), "--grace=1m", "--job="+job, "--lighthouse="+l.Addr, "--",
-			builds.Path(t, "examples/digits/trainer"), "-steps=100000", "-step-time=20ms"))
-	}
-	for rank, p := range hosts {
-		p.Says(fmt.Sprintf("replica-%d | step 50: ", rank), 0)
-	}
+	hosts := twoHosts(t, job, "--lighthouse="+l.Addr)
 	scale(t, job, "1")
 	hosts[1].Says("replica ended outcome=done replica_id=replica-1", 0)
 	hosts[0].Says("replica-0 | step ", len(hosts[0].String()))
@@ -130,14 +137,7 @@ func TestScaleOverALeader(t *testing.T) {
 	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{})
 	job := fmt.Sprintf("led-%d-%d", os.Getpid(), runs.Add(1)) // the launchers of this machine are found by it
 	at := "--lighthouse=" + strings.Join(c.Addresses(), ",")
-	var hosts []*testkit.Program
-	for rank := range 2 {
-		hosts = append(hosts, run(t, "--nnodes=2", fmt.Sprintf("--node-rank=%d", rank), "--replicas=1", "--grace=1m", "--job="+job, at, "--",
-			builds.Path(t, "examples/digits/trainer"), "-steps=100000", "-step-time=20ms"))
-	}
-	for rank, p := range hosts {
-		p.Says(fmt.Sprintf("replica-%d | step 50: ", rank), 0)
-	}
+	hosts := twoHosts(t, job, at, "--replicas=1")
 	scale(t, job, "3", at)
 	hosts[0].Says("replica-2 | step ", 0)
 	first := c.Leader()
@@ -157,17 +157,5 @@ func TestScaleOverALeader(t *testing.T) {
 	scale(t, job, "2", at, "--timeout=1m")
 	hosts[0].Says("replica ended outcome=done replica_id=replica-2", 0)
 	hosts[1].Says("replica ended outcome=done replica_id=replica-3", 0)
-	for rank, want := range [][]string{{"replica-0", "replica-2"}, {"replica-1", "replica-3"}} {
-		if got := begun(hosts[rank]); !slices.Equal(got, want) {
-			t.Errorf("host %d has started %q, want %q", rank, got, want)
-		}
-	}
-	for _, p := range hosts {
-		p.Signal(syscall.SIGTERM)
-	}
-	for rank, p := range hosts {
-		if status, text := p.Exits(), p.String(); status != 0 || !strings.Contains(text, "replicas: 2 done; restarts: 0") || crashed.MatchString(text) {
-			t.Errorf("host %d: status %d\n%s", rank, status, text)
-		}
-	}
+	twoEachWere(t, hosts)
 }

@@ -30,12 +30,7 @@ func fetch(t testing.TB, method, url string, header map[string]string) (int, str
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
-	transport := &http.Transport{DisableKeepAlives: true}
-	if v, ok := t.(*virtual); ok {
-		transport.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return v.host.Dial(ctx, address) }
-	}
-	client := &http.Client{Transport: transport}
-	resp, err := client.Do(req)
+	resp, err := httpClient(t).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,67 +23,69 @@ func wantedAt(t testing.TB, l *lighthousetest.Server) api.Job {
 // outlives the leader.
 func TestScale(t *testing.T) {
 	t.Parallel()
-	old, others := leader(t, inProcess(t, 3))
-	form(t, old.Addr, "a", "b")
-	if j := wantedAt(t, old); j.WantedReplicas != nil || j.Launchers != 0 {
-		t.Errorf("before: %+v, %d launchers", j.WantedReplicas, j.Launchers)
-	}
-	ask := func(addr string, req *skerrypb.WantedRequest) *skerrypb.WantedResponse {
-		t.Helper()
-		resp, err := skerrypb.NewLighthouseClient(dial(t, addr)).Wanted(t.Context(), req)
-		if err != nil {
+	inBubble(t, func(t *virtual) {
+		old, others := leader(t, inProcess(t, 3))
+		form(t, old.Addr, "a", "b")
+		if j := wantedAt(t, old); j.WantedReplicas != nil || j.Launchers != 0 {
+			t.Errorf("before: %+v, %d launchers", j.WantedReplicas, j.Launchers)
+		}
+		ask := func(addr string, req *skerrypb.WantedRequest) *skerrypb.WantedResponse {
+			t.Helper()
+			resp, err := skerrypb.NewLighthouseClient(dial(t, addr)).Wanted(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return resp
+		}
+		if resp := ask(old.Addr, &skerrypb.WantedRequest{Job: "default", Nodes: 2}); resp.GetWanted() != nil || resp.GetFinished() {
+			t.Errorf("no number was asked for: %v", resp)
+		}
+		told := make(chan *skerrypb.WantedResponse, 1)
+		client := skerrypb.NewLighthouseClient(dial(t, old.Addr))
+		go func() {
+			resp, err := client.Wanted(t.Context(), &skerrypb.WantedRequest{Job: "default", Node: 1, Nodes: 2, HoldMs: 30_000})
+			if err != nil {
+				t.Error(err)
+			}
+			told <- resp
+		}()
+		resp := call(t, "POST", old.URL("/api/v1/jobs/default/scale"), `{"replicas":12,"reason":"more machines"}`)
+		if resp.StatusCode != http.StatusNoContent {
+			text, _ := io.ReadAll(resp.Body)
+			t.Fatalf("scale: %d %s", resp.StatusCode, text)
+		}
+		if w := (<-told).GetWanted(); w.GetReplicas() != 12 || w.GetReason() != "more machines" || w.GetFrom() != "127.0.0.1" {
+			t.Errorf("a launcher that waited was told %v", w)
+		}
+		if _, err := client.Scale(t.Context(), &skerrypb.ScaleRequest{Job: "default", Replicas: 6, Reason: "less"}); err != nil {
 			t.Fatal(err)
 		}
-		return resp
-	}
-	if resp := ask(old.Addr, &skerrypb.WantedRequest{Job: "default", Nodes: 2}); resp.GetWanted() != nil || resp.GetFinished() {
-		t.Errorf("no number was asked for: %v", resp)
-	}
-	told := make(chan *skerrypb.WantedResponse, 1)
-	client := skerrypb.NewLighthouseClient(dial(t, old.Addr))
-	go func() {
-		resp, err := client.Wanted(t.Context(), &skerrypb.WantedRequest{Job: "default", Node: 1, Nodes: 2, HoldMs: 30_000})
-		if err != nil {
-			t.Error(err)
+		before := wantedAt(t, old)
+		if w := before.WantedReplicas; w == nil || w.Replicas != 6 || w.Reason != "less" || w.By == "" || w.From != "127.0.0.1" || before.Launchers != 2 {
+			t.Fatalf("kept: %+v, %d launchers", w, before.Launchers)
 		}
-		told <- resp
-	}()
-	resp := call(t, "POST", old.URL("/api/v1/jobs/default/scale"), `{"replicas":12,"reason":"more machines"}`)
-	if resp.StatusCode != http.StatusNoContent {
-		text, _ := io.ReadAll(resp.Body)
-		t.Fatalf("scale: %d %s", resp.StatusCode, text)
-	}
-	if w := (<-told).GetWanted(); w.GetReplicas() != 12 || w.GetReason() != "more machines" || w.GetFrom() != "127.0.0.1" {
-		t.Errorf("a launcher that waited was told %v", w)
-	}
-	if _, err := client.Scale(t.Context(), &skerrypb.ScaleRequest{Job: "default", Replicas: 6, Reason: "less"}); err != nil {
-		t.Fatal(err)
-	}
-	before := wantedAt(t, old)
-	if w := before.WantedReplicas; w == nil || w.Replicas != 6 || w.Reason != "less" || w.By == "" || w.From != "127.0.0.1" || before.Launchers != 2 {
-		t.Fatalf("kept: %+v, %d launchers", w, before.Launchers)
-	}
-	if err := old.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	next, _ := leader(t, others)
-	after := wantedAt(t, next)
-	if after.WantedReplicas == nil || *after.WantedReplicas != *before.WantedReplicas {
-		t.Errorf("the next leader keeps %+v, want %+v", after.WantedReplicas, before.WantedReplicas)
-	}
-	if w := ask(next.Addr, &skerrypb.WantedRequest{Job: "default", Nodes: 2}).GetWanted(); w.GetReplicas() != 6 || w.GetAtMs() != before.WantedReplicas.AtMs {
-		t.Errorf("the next leader tells %v", w)
-	}
-	takeBack(t, next, before.WantedReplicas.AtMs)
-	var texts []string
-	for _, e := range events(t, next, "?job=default") {
-		if e.Kind == "scaled" {
-			texts = append(texts, e.Text)
+		if err := old.Stop(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if len(texts) != 3 || !strings.HasPrefix(texts[2], "the wanted number of replicas, 6, is taken back by ") || !strings.HasPrefix(texts[0], "12 replicas are wanted by 127.0.0.1") || !strings.HasPrefix(texts[1], "6 replicas are wanted, not 12, by ") || !strings.HasSuffix(texts[1], ": less") {
-		t.Errorf("told: %q", texts)
-	}
+		next, _ := leader(t, others)
+		after := wantedAt(t, next)
+		if after.WantedReplicas == nil || *after.WantedReplicas != *before.WantedReplicas {
+			t.Errorf("the next leader keeps %+v, want %+v", after.WantedReplicas, before.WantedReplicas)
+		}
+		if w := ask(next.Addr, &skerrypb.WantedRequest{Job: "default", Nodes: 2}).GetWanted(); w.GetReplicas() != 6 || w.GetAtMs() != before.WantedReplicas.AtMs {
+			t.Errorf("the next leader tells %v", w)
+		}
+		takeBack(t, next, before.WantedReplicas.AtMs)
+		var texts []string
+		for _, e := range events(t, next, "?job=default") {
+			if e.Kind == "scaled" {
+				texts = append(texts, e.Text)
+			}
+		}
+		if len(texts) != 3 || !strings.HasPrefix(texts[2], "the wanted number of replicas, 6, is taken back by ") || !strings.HasPrefix(texts[0], "12 replicas are wanted by 127.0.0.1") || !strings.HasPrefix(texts[1], "6 replicas are wanted, not 12, by ") || !strings.HasSuffix(texts[1], ": less") {
+			t.Errorf("told: %q", texts)
+		}
+	})
 }
 
 // takeBack takes the number back: a launcher that knew it learns so at once.

@@ -1,6 +1,9 @@
 package lighthouse_test
 
 import (
+	"context"
+	"net"
+	"net/http"
 	"testing"
 	"testing/synctest"
 
@@ -40,4 +43,13 @@ func start(t testing.TB, change func(*lighthouse.Config)) *lighthousetest.Server
 		}
 		c.Listener, c.Listen = ln, ln.Addr().String()
 	})
+}
+
+// httpClient makes each request over a connection of its own, in the bubble's network if t has one.
+func httpClient(t testing.TB) *http.Client {
+	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+	if v, ok := t.(*virtual); ok {
+		transport.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return v.host.Dial(ctx, address) }
+	}
+	return &http.Client{Transport: transport}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,6 +67,47 @@ func dialGivesUp(t *testing.T) {
 	cancel(why)
 	if _, err = store.Dial(ctx, addr, store.ClientConfig{}); !errors.Is(err, why) {
 		t.Fatalf("got %v, want %v", err, why)
+	}
+}
+
+// lateContext ends a moment after its deadline, as those do whose timer is not through yet.
+type lateContext struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// A call that runs out of time while it dials says so, even if the dialer sees it before the
+// context does: it does not say that the server is gone.
+func TestCallEndsWhileItDials(t *testing.T) {
+	t.Parallel()
+	s := serve(t, store.ServerConfig{})
+	var first net.Conn
+	c, err := store.Dial(within(t), s.Addr(), store.ClientConfig{Dial: func(ctx context.Context, network, address string) (nc net.Conn, err error) {
+		if first == nil {
+			first, err = new(net.Dialer).DialContext(ctx, network, address)
+			return first, err
+		}
+		deadline, _ := ctx.Deadline()
+		<-time.After(time.Until(deadline))
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Check(within(t), "k"); !errors.Is(err, store.ErrClosed) {
+		t.Fatalf("over a connection that is closed: %v, want %v", err, store.ErrClosed)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
+	defer cancel()
+	_, err = c.Check(lateContext{ctx, time.Now().Add(20 * time.Millisecond)}, "k") // dials
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrClosed) {
+		t.Errorf("got %v, want a deadline", err)
 	}
 }
 

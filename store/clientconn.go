@@ -53,7 +53,7 @@ type clientConn struct {
 func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 	nc, err := c.cfg.Dial(ctx, "tcp", c.addr)
 	if err != nil {
-		return nil, err
+		return nil, inTime(ctx, err)
 	}
 	conn := &clientConn{raw: nc, nc: nc}
 	if err := c.adopt(conn); err != nil {
@@ -70,6 +70,17 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 		return nil, err
 	}
 	return conn, nil
+}
+
+// inTime is err, or why ctx ended. A dialer looks at ctx's deadline by itself: it may be through
+// a moment before ctx is, and its "i/o timeout" then blames a server that had no time to answer.
+func inTime(ctx context.Context, err error) error {
+	deadline, ok := ctx.Deadline()
+	if !ok || time.Now().Before(deadline) || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	<-ctx.Done() // at once: its deadline has passed
+	return context.Cause(ctx)
 }
 
 // errGreeting: the server heard us and left. At the first connection it means

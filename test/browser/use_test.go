@@ -102,7 +102,8 @@ func TestTimeAxis(t *testing.T) {
 	w.story("j", 60, 5, 30*time.Minute)
 	b.open(w.url)
 	labels := `[...document.querySelectorAll(".timeline .when")].map(e => e.textContent).join(" ")`
-	b.until("the axis is drawn", labels+` !== ""`)
+	// The events come behind the state: there is an axis, from the quorum's age, before there are marks.
+	b.until("the axis is drawn, with marks", labels+` !== "" && [...document.querySelectorAll(".timeline .tick")].some(e => e.getAttribute("d"))`)
 	all := eval[string](b, labels)
 	b.click(".time", "10 min")
 	b.until("it shows less", labels+" !== "+fmt.Sprintf("%q", all))

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -43,8 +45,43 @@ func (c *raftCable) set(cut bool) {
 	c.conns = nil
 }
 
-func (c *raftCable) dial(ctx context.Context, address string) (net.Conn, error) {
-	return c.take(new(net.Dialer).DialContext(ctx, "tcp", address))
+// cabled is a server's network whose raft connections go by a cable.
+type cabled struct {
+	cluster.Network
+	cable *raftCable
+}
+
+// raftPort is server i's for raft, in a cluster of cabledCluster.
+func raftPort(i int) string { return fmt.Sprintf("127.0.0.1:2951%d", i) }
+
+func forRaft(address string) bool { return strings.HasPrefix(address, "127.0.0.1:2951") }
+
+func (n cabled) Dial(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := n.Network.Dial(ctx, address)
+	if forRaft(address) {
+		return n.cable.take(conn, err)
+	}
+	return conn, err
+}
+
+func (n cabled) Listen(address string) (net.Listener, error) {
+	l, err := n.Network.Listen(address)
+	if forRaft(address) && err == nil {
+		return cutListener{l, n.cable}, nil
+	}
+	return l, err
+}
+
+// cabledCluster starts three servers of a cable each.
+func cabledCluster(t *virtual, change func(cfg *lighthouse.Config)) (*lighthousetest.Cluster, []raftCable) {
+	t.Helper()
+	cables := make([]raftCable, 3)
+	c := startCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(i int, cfg *lighthouse.Config) {
+		cfg.Network, cfg.Cluster.RaftAddress = cabled{cfg.Network, &cables[i]}, raftPort(i)
+		change(cfg)
+	}})
+	settled(t, c, 0, []int{0, 1, 2}, nil)
+	return c, cables
 }
 
 // cutListener accepts through a cable.
@@ -70,54 +107,50 @@ func (l cutListener) Accept() (net.Conn, error) {
 // cable is mended it follows, and holds what they hold.
 func TestCutOffLeaderAnswersNobody(t *testing.T) {
 	t.Parallel()
-	cables := make([]raftCable, 3)
-	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(i int, cfg *lighthouse.Config) {
-		cfg.Rules.MinReplicas = 2
-		cfg.Cluster.RaftDial = cables[i].dial
-		cfg.Cluster.RaftListen = func(l net.Listener) net.Listener { return cutListener{l, &cables[i]} }
-	}})
-	settled(t, c, 0, []int{0, 1, 2}, nil)
-	old, told, first := formIn(t, c, "a", "b")
-	cables[old].set(true)
-	for _, r := range told { // they reach it, and ask for another quorum
-		r.join(quorum.JoinFall, func(j *quorum.Join) {
-			j.Fact = quorum.Fact{Kind: quorum.Refused, Step: 1, QuorumID: first.ID}
+	inBubble(t, func(t *virtual) {
+		c, cables := cabledCluster(t, func(cfg *lighthouse.Config) { cfg.Rules.MinReplicas = 2 })
+		old, told, first := formIn(t, c, "a", "b")
+		cables[old].set(true)
+		for _, r := range told { // they reach it, and ask for another quorum
+			r.join(quorum.JoinFall, func(j *quorum.Join) {
+				j.Fact = quorum.Fact{Kind: quorum.Refused, Step: 1, QuorumID: first.ID}
+			})
+		}
+		c.Eventually("another server leads", func() error {
+			for i, s := range c.Servers {
+				if st, err := s.Lighthouse.Status(t.Context()); i != old && err == nil && st.Leads {
+					return nil
+				}
+			}
+			return errors.New("none does")
 		})
-	}
-	c.Eventually("another server leads", func() error {
-		for i, s := range c.Servers {
-			if st, err := s.Lighthouse.Status(t.Context()); i != old && err == nil && st.Leads {
-				return nil
+		for _, r := range told {
+			r.end()
+			for len(r.down) > 0 {
+				if down := <-r.down; down.GetAnswer() != nil && down.GetAnswer().GetNumber() > 1 {
+					t.Errorf("%s was answered by a leader without followers: %v", r.id, down)
+				}
 			}
 		}
-		return errors.New("none does")
+		_, _, second := formIn(t, c, "c", "d")
+		if second.ID <= first.ID || second.Cluster != first.Cluster {
+			t.Errorf("quorum %d of %s after %d of %s", second.ID, second.Cluster, first.ID, first.Cluster)
+		}
+		cables[old].set(false)
+		c.Eventually("the old leader follows", func() error {
+			all, err := members(t, c.Servers[old].Addr)
+			if err != nil {
+				return err
+			}
+			for _, m := range all.GetMembers() {
+				if m.GetRpcAddress() == c.Servers[old].Addr && (m.GetLeader() || m.GetLastIndex() < all.GetLastIndex()) {
+					return fmt.Errorf("%v of %d", m, all.GetLastIndex())
+				}
+			}
+			return nil
+		})
+		if got := c.Servers[old].Lighthouse.LastQuorum("default"); got != second.ID {
+			t.Errorf("the old leader holds quorum %d, want %d", got, second.ID)
+		}
 	})
-	for _, r := range told {
-		r.end()
-		for len(r.down) > 0 {
-			if down := <-r.down; down.GetAnswer() != nil && down.GetAnswer().GetNumber() > 1 {
-				t.Errorf("%s was answered by a leader without followers: %v", r.id, down)
-			}
-		}
-	}
-	_, _, second := formIn(t, c, "c", "d")
-	if second.ID <= first.ID || second.Cluster != first.Cluster {
-		t.Errorf("quorum %d of %s after %d of %s", second.ID, second.Cluster, first.ID, first.Cluster)
-	}
-	cables[old].set(false)
-	c.Eventually("the old leader follows", func() error {
-		all, err := members(t, c.Servers[old].Addr)
-		if err != nil {
-			return err
-		}
-		for _, m := range all.GetMembers() {
-			if m.GetRpcAddress() == c.Servers[old].Addr && (m.GetLeader() || m.GetLastIndex() < all.GetLastIndex()) {
-				return fmt.Errorf("%v of %d", m, all.GetLastIndex())
-			}
-		}
-		return nil
-	})
-	if got := c.Servers[old].Lighthouse.LastQuorum("default"); got != second.ID {
-		t.Errorf("the old leader holds quorum %d, want %d", got, second.ID)
-	}
 }

@@ -58,9 +58,9 @@ type Config struct {
 	// other hosts reach it, Guard must have a token or certificates, or say Open.
 	Listen string
 
-	// Listener is where clients come from, if not nil, instead of Listen; the
-	// server closes it.
-	Listener net.Listener
+	// Network makes the server's listeners and connections, to other servers and to
+	// managers. nil means cluster.Machine.
+	Network cluster.Network
 
 	// Advertise is the address, "host:port", by which clients find this server
 	// again; it is told to every session. Empty advertises Listen's address if
@@ -167,6 +167,9 @@ func (c Config) withOwnDefaults() Config {
 	c.HelloTimeout = cmp.Or(c.HelloTimeout, DefaultHelloTimeout)
 	c.MaxConns = cmp.Or(c.MaxConns, DefaultMaxConns)
 	c.MaxConnsPerHost = cmp.Or(c.MaxConnsPerHost, DefaultMaxConnsPerHost)
+	if c.Network == nil {
+		c.Network = cluster.Machine()
+	}
 	return c
 }
 

@@ -49,77 +49,83 @@ func copyDir(t testing.TB, from, to string) {
 func TestRecoverFromALostMajority(t *testing.T) {
 	t.Parallel()
 	long(t)
-	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow"})
-	settled(t, c, 0, []int{0, 1, 2}, nil)
-	_, _, first := formIn(t, c, "a", "b")
-	c.Eventually("server 0 holds the quorum", func() error {
-		if got := c.Servers[0].Lighthouse.LastQuorum("default"); got != first.ID {
-			return fmt.Errorf("%d", got)
-		}
-		return nil
-	})
-	for i := range 3 {
-		c.Stop(i)
-	}
-	r, err := cluster.Recover(c.DataDir(0), "", zerolog.Nop())
-	if err != nil || len(r.Jobs) != 1 || r.Jobs[0] != "default" {
-		t.Fatalf("recovered %+v, %v", r, err)
-	}
-	old := c.DataDir(1)
-	c.Configure(0, func(cfg *lighthouse.Config) { cfg.Cluster.Expect, cfg.Cluster.Voters = 1, 3 })
-	c.Restart(0)
-	for i := 1; i < 3; i++ {
-		c.Configure(i, func(cfg *lighthouse.Config) {
-			cfg.DataDir, cfg.Cluster.Expect, cfg.Cluster.Voters = t.TempDir(), 0, 0
-			cfg.Cluster.Join = []string{c.Servers[0].Addr}
+	inBubble(t, func(t *virtual) {
+		c := startCluster(t, 3, lighthousetest.Options{Timing: "slow"})
+		settled(t, c, 0, []int{0, 1, 2}, nil)
+		_, _, first := formIn(t, c, "a", "b")
+		c.Eventually("server 0 holds the quorum", func() error {
+			if got := c.Servers[0].Lighthouse.LastQuorum("default"); got != first.ID {
+				return fmt.Errorf("%d", got)
+			}
+			return nil
 		})
-		c.Restart(i)
-	}
-	settled(t, c, 0, []int{0, 1, 2}, nil)
-	_, _, next := formIn(t, c, "c", "d")
-	if next.ID <= first.ID || next.Cluster != first.Cluster {
-		t.Errorf("quorum %d of %s after %d of %s", next.ID, next.Cluster, first.ID, first.Cluster)
-	}
-	c.Stop(1)
-	c.Configure(1, func(cfg *lighthouse.Config) { cfg.DataDir = old })
-	if err := ends(t, c.TryRestart(1)); err == nil || !strings.Contains(err.Error(), "different clusters") {
-		t.Errorf("a server of before the recovery ended with %v", err)
-	}
+		for i := range 3 {
+			c.Stop(i)
+		}
+		r, err := cluster.Recover(c.DataDir(0), "", zerolog.Nop())
+		if err != nil || len(r.Jobs) != 1 || r.Jobs[0] != "default" {
+			t.Fatalf("recovered %+v, %v", r, err)
+		}
+		old := c.DataDir(1)
+		c.Configure(0, func(cfg *lighthouse.Config) { cfg.Cluster.Expect, cfg.Cluster.Voters = 1, 3 })
+		c.Restart(0)
+		for i := 1; i < 3; i++ {
+			c.Configure(i, func(cfg *lighthouse.Config) {
+				cfg.DataDir, cfg.Cluster.Expect, cfg.Cluster.Voters = t.TempDir(), 0, 0
+				cfg.Cluster.Join = []string{c.Servers[0].Addr}
+			})
+			c.Restart(i)
+		}
+		settled(t, c, 0, []int{0, 1, 2}, nil)
+		_, _, next := formIn(t, c, "c", "d")
+		if next.ID <= first.ID || next.Cluster != first.Cluster {
+			t.Errorf("quorum %d of %s after %d of %s", next.ID, next.Cluster, first.ID, first.Cluster)
+		}
+		c.Stop(1)
+		c.Configure(1, func(cfg *lighthouse.Config) { cfg.DataDir = old })
+		if err := ends(t, c.TryRestart(1)); err == nil || !strings.Contains(err.Error(), "different clusters") {
+			t.Errorf("a server of before the recovery ended with %v", err)
+		}
+	})
 }
 
 // A data dir of another cluster is refused by name, and harms nobody.
 func TestDataDirOfAnotherCluster(t *testing.T) {
 	t.Parallel()
-	c := lighthousetest.StartCluster(t, 1, lighthousetest.Options{})
-	other := lighthousetest.StartCluster(t, 1, lighthousetest.Options{})
-	other.Configure(0, func(cfg *lighthouse.Config) { cfg.Cluster.Join = c.Addresses() })
-	other.Stop(0)
-	err := ends(t, other.TryRestart(0))
-	if err == nil || !strings.Contains(err.Error(), "different clusters") || !strings.Contains(err.Error(), c.Servers[0].Addr) {
-		t.Errorf("ended with %v", err)
-	}
-	settled(t, c, 0, []int{0}, nil)
+	inBubble(t, func(t *virtual) {
+		c := startCluster(t, 1, lighthousetest.Options{})
+		other := startCluster(t, 1, lighthousetest.Options{})
+		other.Configure(0, func(cfg *lighthouse.Config) { cfg.Cluster.Join = c.Addresses() })
+		other.Stop(0)
+		err := ends(t, other.TryRestart(0))
+		if err == nil || !strings.Contains(err.Error(), "different clusters") || !strings.Contains(err.Error(), c.Servers[0].Addr) {
+			t.Errorf("ended with %v", err)
+		}
+		settled(t, c, 0, []int{0}, nil)
+	})
 }
 
 // Two servers with one raft id: the copy ends, the one that was there goes on.
 func TestNodeIDUsedTwice(t *testing.T) {
 	t.Parallel()
 	long(t)
-	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Change: func(_ int, cfg *lighthouse.Config) {
-		cfg.Cluster.ReplaceAfter = time.Hour
-	}})
-	settled(t, c, 0, []int{0, 1, 2}, nil)
-	twin := c.Followers()[0]
-	dir := t.TempDir()
-	copyDir(t, c.DataDir(twin), dir)
-	hideTheMove(t, dir)
-	cfg := c.Config(twin)
-	cfg.DataDir, cfg.Listen, cfg.Cluster.Join = dir, "127.0.0.1:0", c.Addresses()
-	err := ends(t, c.Try(cfg))
-	if err == nil || !strings.Contains(err.Error(), "in use by another server") {
-		t.Errorf("the twin ended with %v", err)
-	}
-	settled(t, c, twin, []int{0, 1, 2}, nil)
+	inBubble(t, func(t *virtual) {
+		c := startCluster(t, 3, lighthousetest.Options{Change: func(_ int, cfg *lighthouse.Config) {
+			cfg.Cluster.ReplaceAfter = time.Hour
+		}})
+		settled(t, c, 0, []int{0, 1, 2}, nil)
+		twin := c.Followers()[0]
+		dir := t.TempDir()
+		copyDir(t, c.DataDir(twin), dir)
+		hideTheMove(t, dir)
+		cfg := c.Config(twin)
+		cfg.DataDir, cfg.Listen, cfg.Cluster.Join = dir, "127.0.0.1:0", c.Addresses()
+		err := ends(t, c.Try(cfg))
+		if err == nil || !strings.Contains(err.Error(), "in use by another server") {
+			t.Errorf("the twin ended with %v", err)
+		}
+		settled(t, c, twin, []int{0, 1, 2}, nil)
+	})
 }
 
 // hideTheMove makes a copied data dir look as if it had been there always, as a
@@ -149,26 +155,28 @@ func TestOldCopyIsANewServer(t *testing.T) {
 	for _, hidden := range []bool{false, true} {
 		t.Run(fmt.Sprintf("hidden=%v", hidden), func(t *testing.T) {
 			t.Parallel()
-			c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow"})
-			settled(t, c, 0, []int{0, 1, 2}, nil)
-			i := c.Followers()[0]
-			c.Stop(i)
-			backup := t.TempDir()
-			copyDir(t, c.DataDir(i), backup)
-			id := raftIDOf(t, c, i)
-			writesMore(t, c, i)
-			if hidden {
-				hideTheMove(t, backup)
-			}
-			c.Configure(i, func(cfg *lighthouse.Config) { cfg.DataDir = backup })
-			c.Restart(i)
-			settled(t, c, i, []int{0, 1, 2}, nil)
-			if now := raftIDOf(t, c, i); now == id {
-				t.Errorf("it still is %s", id)
-			}
-			if _, err := os.Stat(filepath.Join(backup, "old-"+id, "log")); err != nil {
-				t.Errorf("its data were not set aside: %v", err)
-			}
+			inBubble(t, func(t *virtual) {
+				c := startCluster(t, 3, lighthousetest.Options{Timing: "slow"})
+				settled(t, c, 0, []int{0, 1, 2}, nil)
+				i := c.Followers()[0]
+				c.Stop(i)
+				backup := t.TempDir()
+				copyDir(t, c.DataDir(i), backup)
+				id := raftIDOf(t, c, i)
+				writesMore(t, c, i)
+				if hidden {
+					hideTheMove(t, backup)
+				}
+				c.Configure(i, func(cfg *lighthouse.Config) { cfg.DataDir = backup })
+				c.Restart(i)
+				settled(t, c, i, []int{0, 1, 2}, nil)
+				if now := raftIDOf(t, c, i); now == id {
+					t.Errorf("it still is %s", id)
+				}
+				if _, err := os.Stat(filepath.Join(backup, "old-"+id, "log")); err != nil {
+					t.Errorf("its data were not set aside: %v", err)
+				}
+			})
 		})
 	}
 }
@@ -176,7 +184,7 @@ func TestOldCopyIsANewServer(t *testing.T) {
 // writesMore runs server i, which is down, until it has written a quorum, and stops it.
 // A leader that has word of that leads then: should another one follow it meanwhile, the
 // server runs again.
-func writesMore(t *testing.T, c *lighthousetest.Cluster, i int) {
+func writesMore(t testing.TB, c *lighthousetest.Cluster, i int) {
 	t.Helper()
 	for range 10 {
 		c.Restart(i)
@@ -201,21 +209,23 @@ func writesMore(t *testing.T, c *lighthousetest.Cluster, i int) {
 func TestLostLogIsANewServer(t *testing.T) {
 	t.Parallel()
 	long(t)
-	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow"})
-	settled(t, c, 0, []int{0, 1, 2}, nil)
-	i := c.Followers()[0]
-	id := raftIDOf(t, c, i)
-	c.Stop(i)
-	for _, name := range []string{"log", "snapshots"} {
-		if err := os.RemoveAll(filepath.Join(c.DataDir(i), name)); err != nil {
-			t.Fatal(err)
+	inBubble(t, func(t *virtual) {
+		c := startCluster(t, 3, lighthousetest.Options{Timing: "slow"})
+		settled(t, c, 0, []int{0, 1, 2}, nil)
+		i := c.Followers()[0]
+		id := raftIDOf(t, c, i)
+		c.Stop(i)
+		for _, name := range []string{"log", "snapshots"} {
+			if err := os.RemoveAll(filepath.Join(c.DataDir(i), name)); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	c.Restart(i)
-	settled(t, c, i, []int{0, 1, 2}, nil)
-	if now := raftIDOf(t, c, i); now == id {
-		t.Errorf("it still is %s", id)
-	}
+		c.Restart(i)
+		settled(t, c, i, []int{0, 1, 2}, nil)
+		if now := raftIDOf(t, c, i); now == id {
+			t.Errorf("it still is %s", id)
+		}
+	})
 }
 
 // A log whose last bytes are torn or garbage either opens without them or is an
@@ -223,53 +233,55 @@ func TestLostLogIsANewServer(t *testing.T) {
 func TestCorruptLogTail(t *testing.T) {
 	t.Parallel()
 	long(t)
-	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow"})
-	settled(t, c, 0, []int{0, 1, 2}, nil)
-	_, gone, first := formIn(t, c, "a", "b")
-	for _, r := range gone {
-		r.kill()
-	}
-	i := c.Followers()[0]
-	c.Stop(i)
-	spoiled := 0
-	err := filepath.WalkDir(filepath.Join(c.DataDir(i), "log"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".wal") {
-			return err
+	inBubble(t, func(t *virtual) {
+		c := startCluster(t, 3, lighthousetest.Options{Timing: "slow"})
+		settled(t, c, 0, []int{0, 1, 2}, nil)
+		_, gone, first := formIn(t, c, "a", "b")
+		for _, r := range gone {
+			r.kill()
 		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
+		i := c.Followers()[0]
+		c.Stop(i)
+		spoiled := 0
+		err := filepath.WalkDir(filepath.Join(c.DataDir(i), "log"), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".wal") {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			end := len(data)
+			for end > 0 && data[end-1] == 0 { // segments are allocated ahead
+				end--
+			}
+			for k := max(0, end-40); k < end; k++ {
+				data[k] ^= 0x5a
+			}
+			spoiled++
+			return os.WriteFile(path, data, 0o600)
+		})
+		if err != nil || spoiled == 0 {
+			t.Fatalf("spoiled %d files: %v", spoiled, err)
 		}
-		end := len(data)
-		for end > 0 && data[end-1] == 0 { // segments are allocated ahead
-			end--
-		}
-		for k := max(0, end-40); k < end; k++ {
-			data[k] ^= 0x5a
-		}
-		spoiled++
-		return os.WriteFile(path, data, 0o600)
-	})
-	if err != nil || spoiled == 0 {
-		t.Fatalf("spoiled %d files: %v", spoiled, err)
-	}
-	s := c.TryRestart(i)
-	c.Eventually("it has ended, or holds what the others hold", func() error {
-		select {
-		case <-s.Done():
-			if err := s.Stop(); err == nil || !strings.Contains(err.Error(), "log") {
-				return fmt.Errorf("ended with %v", err)
+		s := c.TryRestart(i)
+		c.Eventually("it has ended, or holds what the others hold", func() error {
+			select {
+			case <-s.Done():
+				if err := s.Stop(); err == nil || !strings.Contains(err.Error(), "log") {
+					return fmt.Errorf("ended with %v", err)
+				}
+				return nil
+			default:
+			}
+			if got := s.Lighthouse.LastQuorum("default"); got != first.ID {
+				return fmt.Errorf("quorum %d, want %d", got, first.ID)
 			}
 			return nil
-		default:
+		})
+		_, _, next := formIn(t, c, "c", "d")
+		if next.ID <= first.ID {
+			t.Errorf("quorum %d after %d", next.ID, first.ID)
 		}
-		if got := s.Lighthouse.LastQuorum("default"); got != first.ID {
-			return fmt.Errorf("quorum %d, want %d", got, first.ID)
-		}
-		return nil
 	})
-	_, _, next := formIn(t, c, "c", "d")
-	if next.ID <= first.ID {
-		t.Errorf("quorum %d after %d", next.ID, first.ID)
-	}
 }

@@ -110,7 +110,9 @@ func (s *Server) forward(ctx context.Context, leader, method string, req any) (a
 	if access.IsCluster(method) {
 		// The link is cut once another server leads, so the answer to a handover would be
 		// lost, and the next leader asked for one, too.
-		dial = func(addr string) (*grpc.ClientConn, error) { return cluster.Dial(s.guard.Speaks(), addr) }
+		dial = func(addr string) (*grpc.ClientConn, error) {
+			return cluster.Dial(s.cfg.Network, s.guard.Speaks(), addr)
+		}
 	}
 	conn, err := dial(leader)
 	if err != nil {

@@ -28,40 +28,42 @@ func (d slowPromises) SetUint64(key []byte, v uint64) error {
 // the next leader before the last one has answered.
 func TestForwardedHandoverIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	delays := make([]atomic.Int64, 3)
-	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Change: func(i int, cfg *lighthouse.Config) {
-		cfg.Raft.Election, cfg.Raft.Lease = 5*time.Second, cfg.Raft.Heartbeat // a starved server elects no other by chance
-		cfg.Raft.Disk = func(d cluster.Disk) cluster.Disk { return slowPromises{d, &delays[i]} }
-	}})
-	settled(t, c, 0, []int{0, 1, 2}, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	old, follower := c.Leader(), c.Followers()[0]
-	term := func() (highest uint64) {
-		for _, s := range c.Servers {
-			st, err := s.Lighthouse.Status(ctx)
-			if err != nil {
-				t.Fatal(err)
+	inBubble(t, func(t *virtual) {
+		delays := make([]atomic.Int64, 3)
+		c := startCluster(t, 3, lighthousetest.Options{Change: func(i int, cfg *lighthouse.Config) {
+			cfg.Raft.Election, cfg.Raft.Lease = 5*time.Second, cfg.Raft.Heartbeat // a starved server elects no other by chance
+			cfg.Raft.Disk = func(d cluster.Disk) cluster.Disk { return slowPromises{d, &delays[i]} }
+		}})
+		settled(t, c, 0, []int{0, 1, 2}, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		old, follower := c.Leader(), c.Followers()[0]
+		term := func() (highest uint64) {
+			for _, s := range c.Servers {
+				st, err := s.Lighthouse.Status(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				highest = max(highest, st.Term)
 			}
-			highest = max(highest, st.Term)
+			return highest
 		}
-		return highest
-	}
-	before := term()
-	delays[old].Store(int64(200 * time.Millisecond)) // so it answers late that it leads no longer
-	_, err := skerrypb.NewClusterClient(dial(t, c.Servers[follower].Addr)).TransferLeader(ctx, &skerrypb.TransferLeaderRequest{})
-	if err != nil {
-		t.Error(err)
-	}
-	delays[old].Store(0)
-	c.Eventually("the next term has begun", func() error {
-		if now := term(); now <= before {
-			return fmt.Errorf("term %d after %d", now, before)
+		before := term()
+		delays[old].Store(int64(200 * time.Millisecond)) // so it answers late that it leads no longer
+		_, err := skerrypb.NewClusterClient(dial(t, c.Servers[follower].Addr)).TransferLeader(ctx, &skerrypb.TransferLeaderRequest{})
+		if err != nil {
+			t.Error(err)
 		}
-		return nil
+		delays[old].Store(0)
+		c.Eventually("the next term has begun", func() error {
+			if now := term(); now <= before {
+				return fmt.Errorf("term %d after %d", now, before)
+			}
+			return nil
+		})
+		c.Leader()
+		if now := term(); now != before+1 {
+			t.Errorf("term %d after %d: handed over %d times, want once", now, before, now-before)
+		}
 	})
-	c.Leader()
-	if now := term(); now != before+1 {
-		t.Errorf("term %d after %d: handed over %d times, want once", now, before, now-before)
-	}
 }

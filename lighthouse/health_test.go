@@ -23,37 +23,39 @@ import (
 // TestHealthService: probes are told what /healthz says, without a token, and by name.
 func TestHealthService(t *testing.T) {
 	t.Parallel()
-	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(_ int, cfg *lighthouse.Config) {
-		cfg.Guard = guard.Options{Token: guard.NewSecret([]byte("0123456789abcdef"))}
-	}})
-	leader, others := c.Leader(), c.Followers()
-	asked := func(i int, service string) healthpb.HealthCheckResponse_ServingStatus {
-		resp, err := healthpb.NewHealthClient(dial(t, c.Servers[i].Addr)).Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
-		if err != nil {
-			t.Fatalf("check %q of server %d: %v", service, i, err)
+	inBubble(t, func(t *virtual) {
+		c := startCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(_ int, cfg *lighthouse.Config) {
+			cfg.Guard = guard.Options{Token: guard.NewSecret([]byte("0123456789abcdef"))}
+		}})
+		leader, others := c.Leader(), c.Followers()
+		asked := func(i int, service string) healthpb.HealthCheckResponse_ServingStatus {
+			resp, err := healthpb.NewHealthClient(dial(t, c.Servers[i].Addr)).Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
+			if err != nil {
+				t.Fatalf("check %q of server %d: %v", service, i, err)
+			}
+			return resp.GetStatus()
 		}
-		return resp.GetStatus()
-	}
-	for _, i := range []int{leader, others[0]} {
-		for _, service := range []string{"", "skerry.v1.Lighthouse", "skerry.v1.Cluster", "torchft.LighthouseService"} {
-			testkit.Eventually(t, "server is serving "+service, func() bool { return asked(i, service) == healthpb.HealthCheckResponse_SERVING })
+		for _, i := range []int{leader, others[0]} {
+			for _, service := range []string{"", "skerry.v1.Lighthouse", "skerry.v1.Cluster", "torchft.LighthouseService"} {
+				testkit.Eventually(t, "server is serving "+service, func() bool { return asked(i, service) == healthpb.HealthCheckResponse_SERVING })
+			}
 		}
-	}
-	_, err := healthpb.NewHealthClient(dial(t, c.Servers[leader].Addr)).Check(t.Context(), &healthpb.HealthCheckRequest{Service: "none"})
-	if status.Code(err) != codes.NotFound {
-		t.Errorf("check of a service that is not there: %v", err)
-	}
-	watch, err := healthpb.NewHealthClient(dial(t, c.Servers[others[0]].Addr)).Watch(t.Context(), &healthpb.HealthCheckRequest{})
-	if err == nil {
-		_, err = watch.Recv()
-	}
-	if status.Code(err) != codes.Unauthenticated {
-		t.Errorf("a stream for who shows no token: %v, want Unauthenticated", err)
-	}
-	c.Stop(leader)
-	c.Stop(others[1])
-	testkit.Eventually(t, "server is not serving where no majority is left", func() bool {
-		return asked(others[0], "") == healthpb.HealthCheckResponse_NOT_SERVING
+		_, err := healthpb.NewHealthClient(dial(t, c.Servers[leader].Addr)).Check(t.Context(), &healthpb.HealthCheckRequest{Service: "none"})
+		if status.Code(err) != codes.NotFound {
+			t.Errorf("check of a service that is not there: %v", err)
+		}
+		watch, err := healthpb.NewHealthClient(dial(t, c.Servers[others[0]].Addr)).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = watch.Recv()
+		}
+		if status.Code(err) != codes.Unauthenticated {
+			t.Errorf("a stream for who shows no token: %v, want Unauthenticated", err)
+		}
+		c.Stop(leader)
+		c.Stop(others[1])
+		testkit.Eventually(t, "server is not serving where no majority is left", func() bool {
+			return asked(others[0], "") == healthpb.HealthCheckResponse_NOT_SERVING
+		})
 	})
 }
 

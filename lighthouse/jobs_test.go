@@ -83,17 +83,19 @@ func jobsOf(t testing.TB, operator skerrypb.LighthouseClient) map[string]*skerry
 // Rules outlive the server that took them, and so does their end.
 func TestJobRulesAreReplicated(t *testing.T) {
 	t.Parallel()
-	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{})
-	old, _, _ := formIn(t, c, "a", "b")
-	operator := skerrypb.NewLighthouseClient(dial(t, c.Servers[c.Followers()[0]].Addr))
-	if _, err := operator.Configure(t.Context(), &skerrypb.ConfigureRequest{MinReplicas: proto.Uint32(2)}); err != nil {
-		t.Fatal(err)
-	}
-	c.Stop(old)
-	next := skerrypb.NewLighthouseClient(dial(t, c.Servers[c.Leader()].Addr))
-	if got := jobsOf(t, next)["default"].GetRules(); !got.GetOwn() || got.GetMinReplicas() != 2 {
-		t.Errorf("the next leader has rules %v, want at least 2 replicas", got)
-	}
+	inBubble(t, func(t *virtual) {
+		c := startCluster(t, 3, lighthousetest.Options{})
+		old, _, _ := formIn(t, c, "a", "b")
+		operator := skerrypb.NewLighthouseClient(dial(t, c.Servers[c.Followers()[0]].Addr))
+		if _, err := operator.Configure(t.Context(), &skerrypb.ConfigureRequest{MinReplicas: proto.Uint32(2)}); err != nil {
+			t.Fatal(err)
+		}
+		c.Stop(old)
+		next := skerrypb.NewLighthouseClient(dial(t, c.Servers[c.Leader()].Addr))
+		if got := jobsOf(t, next)["default"].GetRules(); !got.GetOwn() || got.GetMinReplicas() != 2 {
+			t.Errorf("the next leader has rules %v, want at least 2 replicas", got)
+		}
+	})
 }
 
 // A job is deleted once nobody is there; one that takes its name later has ids

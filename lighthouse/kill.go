@@ -46,7 +46,7 @@ func (s behind) Kill(ctx context.Context, name string, id quorum.ReplicaID, o we
 	}
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
-	if err := killer.Kill(ctx, s.guard.Speaks(), killer.Replica{Addr: u.Host, Job: j.name, Kind: kind}, wire.Text(o.Reason)); err != nil {
+	if err := killer.Kill(ctx, s.cfg.Network, s.guard.Speaks(), killer.Replica{Addr: u.Host, Job: j.name, Kind: kind}, wire.Text(o.Reason)); err != nil {
 		said := status.Convert(err) // without what grpc puts around a manager's words
 		return status.Errorf(said.Code(), "kill replica %s at %s: %s", id, address, wire.Text(said.Message()))
 	}

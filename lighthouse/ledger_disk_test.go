@@ -86,47 +86,49 @@ func TestLeadersDiskFails(t *testing.T) {
 	for _, why := range []error{unix.ENOSPC, unix.EROFS} {
 		t.Run(why.Error(), func(t *testing.T) {
 			t.Parallel()
-			disks := make([]*badDisk, 3)
-			c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow",
-				Change: func(i int, cfg *lighthouse.Config) {
-					cfg.Raft.Disk = func(d cluster.Disk) cluster.Disk {
-						disks[i] = &badDisk{Disk: d}
-						return disks[i]
+			inBubble(t, func(t *virtual) {
+				disks := make([]*badDisk, 3)
+				c := startCluster(t, 3, lighthousetest.Options{Timing: "slow",
+					Change: func(i int, cfg *lighthouse.Config) {
+						cfg.Raft.Disk = func(d cluster.Disk) cluster.Disk {
+							disks[i] = &badDisk{Disk: d}
+							return disks[i]
+						}
+					}})
+				settled(t, c, 0, []int{0, 1, 2}, nil)
+				old, gone, first := formIn(t, c, "a", "b")
+				disks[old].set(why, 0)
+				for _, r := range gone {
+					r.join(quorum.JoinFall, func(j *quorum.Join) {
+						j.Fact = quorum.Fact{Kind: quorum.Refused, Step: 1, QuorumID: first.ID}
+					})
+				}
+				c.Eventually("another server leads, and goes on leading", func() error {
+					before, err := c.Servers[c.Leader()].Lighthouse.Status(t.Context())
+					if err != nil || c.Leader() == old {
+						return fmt.Errorf("server %d still does, %v", old, err)
 					}
-				}})
-			settled(t, c, 0, []int{0, 1, 2}, nil)
-			old, gone, first := formIn(t, c, "a", "b")
-			disks[old].set(why, 0)
-			for _, r := range gone {
-				r.join(quorum.JoinFall, func(j *quorum.Join) {
-					j.Fact = quorum.Fact{Kind: quorum.Refused, Step: 1, QuorumID: first.ID}
+					<-time.After(time.Second)
+					after, err := c.Servers[c.Leader()].Lighthouse.Status(t.Context())
+					if err != nil || after.Term != before.Term {
+						return fmt.Errorf("term %d after %d, %v", after.Term, before.Term, err)
+					}
+					return nil
 				})
-			}
-			c.Eventually("another server leads, and goes on leading", func() error {
-				before, err := c.Servers[c.Leader()].Lighthouse.Status(t.Context())
-				if err != nil || c.Leader() == old {
-					return fmt.Errorf("server %d still does, %v", old, err)
+				for _, r := range gone {
+					r.kill()
 				}
-				<-time.After(time.Second)
-				after, err := c.Servers[c.Leader()].Lighthouse.Status(t.Context())
-				if err != nil || after.Term != before.Term {
-					return fmt.Errorf("term %d after %d, %v", after.Term, before.Term, err)
+				_, _, second := formIn(t, c, "c", "d")
+				if second.ID <= first.ID || second.Cluster != first.Cluster {
+					t.Errorf("quorum %d after %d", second.ID, first.ID)
 				}
-				return nil
-			})
-			for _, r := range gone {
-				r.kill()
-			}
-			_, _, second := formIn(t, c, "c", "d")
-			if second.ID <= first.ID || second.Cluster != first.Cluster {
-				t.Errorf("quorum %d after %d", second.ID, first.ID)
-			}
-			disks[old].set(nil, 0)
-			c.Eventually("the disk's server has caught up", func() error {
-				if got := c.Servers[old].Lighthouse.LastQuorum("default"); got < second.ID {
-					return fmt.Errorf("quorum %d, want %d", got, second.ID)
-				}
-				return nil
+				disks[old].set(nil, 0)
+				c.Eventually("the disk's server has caught up", func() error {
+					if got := c.Servers[old].Lighthouse.LastQuorum("default"); got < second.ID {
+						return fmt.Errorf("quorum %d, want %d", got, second.ID)
+					}
+					return nil
+				})
 			})
 		})
 	}
@@ -137,25 +139,27 @@ func TestLeadersDiskFails(t *testing.T) {
 func TestStopWithAFailedDisk(t *testing.T) {
 	t.Parallel()
 	long(t)
-	disks := make([]*badDisk, 3)
-	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Change: func(i int, cfg *lighthouse.Config) {
-		cfg.Raft.Disk = func(d cluster.Disk) cluster.Disk {
-			disks[i] = &badDisk{Disk: d}
-			return disks[i]
-		}
-	}})
-	settled(t, c, 0, []int{0, 1, 2}, nil)
-	bad := c.Followers()[0]
-	disks[bad].set(unix.EIO, 0)
-	c.Stop(c.Leader()) // an election: the bad one can write down neither term nor vote
-	c.Eventually("the bad disk's server does not lead", func() error {
-		st, err := c.Servers[bad].Lighthouse.Status(t.Context())
-		if err != nil || st.Leads {
-			return fmt.Errorf("leads: %v, %v", st.Leads, err)
-		}
-		return nil
+	inBubble(t, func(t *virtual) {
+		disks := make([]*badDisk, 3)
+		c := startCluster(t, 3, lighthousetest.Options{Change: func(i int, cfg *lighthouse.Config) {
+			cfg.Raft.Disk = func(d cluster.Disk) cluster.Disk {
+				disks[i] = &badDisk{Disk: d}
+				return disks[i]
+			}
+		}})
+		settled(t, c, 0, []int{0, 1, 2}, nil)
+		bad := c.Followers()[0]
+		disks[bad].set(unix.EIO, 0)
+		c.Stop(c.Leader()) // an election: the bad one can write down neither term nor vote
+		c.Eventually("the bad disk's server does not lead", func() error {
+			st, err := c.Servers[bad].Lighthouse.Status(t.Context())
+			if err != nil || st.Leads {
+				return fmt.Errorf("leads: %v, %v", st.Leads, err)
+			}
+			return nil
+		})
+		c.Stop(bad)
 	})
-	c.Stop(bad)
 }
 
 // Disks that take a tenth of a second for each write delay quorums and lose
@@ -163,19 +167,21 @@ func TestStopWithAFailedDisk(t *testing.T) {
 func TestSlowDisks(t *testing.T) {
 	t.Parallel()
 	long(t)
-	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow",
-		Change: func(_ int, cfg *lighthouse.Config) {
-			cfg.Raft.Disk = func(d cluster.Disk) cluster.Disk { return &badDisk{Disk: d, slow: 100 * time.Millisecond} }
-		}})
-	_, _, q := formIn(t, c, "a", "b")
-	for i, s := range c.Servers {
-		c.Eventually(fmt.Sprintf("server %d holds the quorum", i), func() error {
-			if got := s.Lighthouse.LastQuorum("default"); got != q.ID {
-				return fmt.Errorf("%d", got)
-			}
-			return nil
-		})
-	}
+	inBubble(t, func(t *virtual) {
+		c := startCluster(t, 3, lighthousetest.Options{Timing: "slow",
+			Change: func(_ int, cfg *lighthouse.Config) {
+				cfg.Raft.Disk = func(d cluster.Disk) cluster.Disk { return &badDisk{Disk: d, slow: 100 * time.Millisecond} }
+			}})
+		_, _, q := formIn(t, c, "a", "b")
+		for i, s := range c.Servers {
+			c.Eventually(fmt.Sprintf("server %d holds the quorum", i), func() error {
+				if got := s.Lighthouse.LastQuorum("default"); got != q.ID {
+					return fmt.Errorf("%d", got)
+				}
+				return nil
+			})
+		}
+	})
 }
 
 // A data dir on a file system that is full or read-only is an error that says so
@@ -221,32 +227,34 @@ func TestDataDirThatCannotBeWritten(t *testing.T) {
 // keeps nobody out.
 func TestClockJumpsBack(t *testing.T) {
 	t.Parallel()
-	c := lighthousetest.StartCluster(t, 3, lighthousetest.Options{})
-	settled(t, c, 0, []int{0, 1, 2}, nil)
-	i := c.Followers()[0]
-	c.Stop(i)
-	path := filepath.Join(c.DataDir(i), "cluster.json")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, after, found := strings.Cut(string(data), `"boot": `)
-	_, after, _ = strings.Cut(after, ",")
-	ahead := time.Now().AddDate(5, 0, 0).UnixNano()
-	if err := os.WriteFile(path, fmt.Appendf(nil, `%s"boot": %d,%s`, before, ahead, after), 0o600); err != nil || !found {
-		t.Fatal(err, found)
-	}
-	for range 2 { // what the others saw of it is ahead as well, from the first time on
-		c.Restart(i)
-		settled(t, c, i, []int{0, 1, 2}, nil)
-		c.Eventually("it is alive", func() error {
-			all, err := members(t, c.Servers[c.Leader()].Addr)
-			for _, m := range all.GetMembers() {
-				if !m.GetAlive() {
-					return fmt.Errorf("%v", m)
+	inBubble(t, func(t *virtual) {
+		c := startCluster(t, 3, lighthousetest.Options{})
+		settled(t, c, 0, []int{0, 1, 2}, nil)
+		i := c.Followers()[0]
+		c.Stop(i)
+		path := filepath.Join(c.DataDir(i), "cluster.json")
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after, found := strings.Cut(string(data), `"boot": `)
+		_, after, _ = strings.Cut(after, ",")
+		ahead := time.Now().AddDate(5, 0, 0).UnixNano()
+		if err := os.WriteFile(path, fmt.Appendf(nil, `%s"boot": %d,%s`, before, ahead, after), 0o600); err != nil || !found {
+			t.Fatal(err, found)
+		}
+		for range 2 { // what the others saw of it is ahead as well, from the first time on
+			c.Restart(i)
+			settled(t, c, i, []int{0, 1, 2}, nil)
+			c.Eventually("it is alive", func() error {
+				all, err := members(t, c.Servers[c.Leader()].Addr)
+				for _, m := range all.GetMembers() {
+					if !m.GetAlive() {
+						return fmt.Errorf("%v", m)
+					}
 				}
-			}
-			return err
-		})
-	}
+				return err
+			})
+		}
+	})
 }

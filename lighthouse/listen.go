@@ -21,16 +21,8 @@ const (
 // of it would not. Names are looked up, for seconds at most.
 func (c *Config) checkListeners(g *guard.Guard) error {
 	ctx := context.Background() // bounded by netaddr.LookupTimeout
-	listen := c.Listen
-	if c.Listener != nil {
-		tcp, ok := c.Listener.Addr().(*net.TCPAddr)
-		if !ok {
-			return nil // not of the network
-		}
-		listen = tcp.String()
-	}
-	if err := g.CheckListen(ctx, listen, guardRemedy); err != nil {
-		return fmt.Errorf("Listen = %s (--bind): %w", listen, err)
+	if err := g.CheckListen(ctx, c.Listen, guardRemedy); err != nil {
+		return fmt.Errorf("Listen = %s (--bind): %w", c.Listen, err)
 	}
 	if c.Cluster.Several() {
 		if err := g.CheckListen(ctx, c.Cluster.RaftAddress, guardRemedy); err != nil {
@@ -41,12 +33,13 @@ func (c *Config) checkListeners(g *guard.Guard) error {
 			return fmt.Errorf("Cluster.GossipAddress = %s (--gossip-address): %w", c.Cluster.GossipAddress, err)
 		}
 	}
-	return c.checkAdvertised(ctx, listen)
+	return c.checkAdvertised(ctx)
 }
 
 // checkAdvertised refuses a server on loopback that other hosts are told of, or
 // are to make a cluster with.
-func (c *Config) checkAdvertised(ctx context.Context, listen string) error {
+func (c *Config) checkAdvertised(ctx context.Context) error {
+	listen := c.Listen
 	if reached, err := netaddr.Reached(ctx, listen); err != nil || reached {
 		return err
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/monitor"
-	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/internal/split"
 	"github.com/skerry-ft/skerry/internal/wire"
@@ -97,11 +96,9 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.checkListeners(g); err != nil {
 		return nil, err
 	}
-	listener := cfg.Listener
-	if listener == nil {
-		if listener, err = netaddr.Listen(cfg.Listen); err != nil {
-			return nil, err
-		}
+	listener, err := cfg.Network.Listen(cfg.Listen)
+	if err != nil {
+		return nil, err
 	}
 	s := &Server{
 		cfg:      cfg,
@@ -111,7 +108,7 @@ func New(cfg Config) (*Server, error) {
 		started:  time.Now(),
 		hosts:    perhost.New(perhost.Limits{PerHost: int64(cfg.MaxConnsPerHost)}),
 
-		link: link.New(g.Speaks()), transport: link.Transport(g.Speaks()),
+		link: link.New(cfg.Network, g.Speaks()), transport: link.Transport(cfg.Network, g.Speaks()),
 	}
 	s.health = health.New(skerrypb.Lighthouse_ServiceDesc.ServiceName, skerrypb.Cluster_ServiceDesc.ServiceName,
 		torchftpb.LighthouseService_ServiceDesc.ServiceName)
@@ -121,7 +118,7 @@ func New(cfg Config) (*Server, error) {
 	s.cluster, err = cluster.Open(cluster.Config{
 		Options: cfg.Cluster, Raft: cfg.Raft, DataDir: cfg.DataDir,
 		Addr: listener.Addr(), Listen: cfg.Listen, Advertise: cfg.Advertise,
-		HelloTimeout: cfg.HelloTimeout, Guard: g, Version: cfg.Version, Log: s.log, Sampled: s.sampled,
+		Network: cfg.Network, HelloTimeout: cfg.HelloTimeout, Guard: g, Version: cfg.Version, Log: s.log, Sampled: s.sampled,
 	})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())

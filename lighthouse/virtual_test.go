@@ -2,13 +2,16 @@ package lighthouse_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/skerry-ft/skerry/internal/nettest"
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 )
 
@@ -17,13 +20,17 @@ import (
 type virtual struct {
 	*testing.T
 
-	host *nettest.Host
+	network *nettest.Network
+	host    *nettest.Host // of the clients, and of servers alone
 }
 
 // inBubble runs a test in virtual time.
 func inBubble(t *testing.T, test func(t *virtual)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(&virtual{T: t, host: nettest.New().Host("all")}) })
+	synctest.Test(t, func(t *testing.T) {
+		n := nettest.New()
+		test(&virtual{T: t, network: n, host: n.Host("all")})
+	})
 }
 
 // start is lighthousetest.Start, in the bubble's network if t has one.
@@ -37,12 +44,19 @@ func start(t testing.TB, change func(*lighthouse.Config)) *lighthousetest.Server
 		if change != nil {
 			change(c)
 		}
-		ln, err := v.host.Listen(c.Listen)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Listener, c.Listen = ln, ln.Addr().String()
+		c.Network = v.host
 	})
+}
+
+// startCluster is lighthousetest.StartCluster, in the bubble's network if t has one, with a host
+// for each server: "server-0" and so on.
+func startCluster(t testing.TB, n int, o lighthousetest.Options) *lighthousetest.Cluster {
+	t.Helper()
+	if v, ok := t.(*virtual); ok {
+		t.Cleanup(func() { <-time.After(time.Minute) }) // gossip's last probes end after their servers
+		o.Network = func(i int) cluster.Network { return v.network.Host(fmt.Sprintf("server-%d", i)) }
+	}
+	return lighthousetest.StartCluster(t, n, o)
 }
 
 // httpClient makes each request over a connection of its own, in the bubble's network if t has one.

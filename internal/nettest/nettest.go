@@ -23,6 +23,7 @@ type Network struct {
 
 		ports     int
 		listeners map[string]*listener
+		sockets   map[string]*socket
 		links     map[[2]string]*link
 		delay     func(from, to string) time.Duration // of a new link; nil: none
 	}
@@ -39,6 +40,7 @@ type link struct {
 func New() *Network {
 	n := &Network{}
 	n.mu.listeners = make(map[string]*listener)
+	n.mu.sockets = make(map[string]*socket)
 	n.mu.links = make(map[[2]string]*link)
 	return n
 }
@@ -91,7 +93,7 @@ func (n *Network) Whole() bool {
 	return true
 }
 
-// Host is one process's place in the network: a manager.Network. Safe for concurrent use.
+// Host is one process's place in the network: a manager.Network and a cluster.Network. Safe for concurrent use.
 type Host struct {
 	Name string
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -53,7 +54,7 @@ type Client struct {
 func (c *Client) each(ctx context.Context, f func(skerrypb.ClusterClient) error) error {
 	var silent error
 	for _, addr := range c.Addrs {
-		conn, err := Dial(c.Guard, addr)
+		conn, err := Dial(Machine(), c.Guard, addr)
 		if err != nil {
 			return err
 		}
@@ -121,9 +122,9 @@ func (c *Client) TransferLeader(ctx context.Context, to, reason string) error {
 	})
 }
 
-// Dial prepares calls to a server. It does not connect: the first call does.
-func Dial(g *guard.Guard, addr string) (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("passthrough:///"+addr, append(wire.DialOptions(), g.DialOptions(lighthouse(), "")...)...)
+// Dial prepares calls to a server over n. It does not connect: the first call does.
+func Dial(n Network, g *guard.Guard, addr string) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("passthrough:///"+addr, slices.Concat(wire.DialOptions(), g.DialOptions(lighthouse(), ""), DialOptions(n))...)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}

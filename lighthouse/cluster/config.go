@@ -27,6 +27,9 @@ type Config struct {
 	Addr              net.Addr
 	Listen, Advertise string
 
+	// Network makes this server's listeners and connections.
+	Network Network
+
 	// HelloTimeout bounds a handshake with another server.
 	HelloTimeout time.Duration
 

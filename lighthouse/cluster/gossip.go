@@ -51,7 +51,7 @@ type gossipNode struct {
 // openGossip starts gossip for a server of a cluster that exists. Each process
 // is a node of its own, named by raft id and boot: a server that comes back is
 // not held up by what is believed of the process before.
-func openGossip(cfg Options, adopt guard.Adoption, self wire.Server, book *directory, out zerolog.Logger) (*memberlist.Memberlist, *memberlist.Keyring, error) {
+func openGossip(cfg Options, network Network, adopt guard.Adoption, self wire.Server, book *directory, out zerolog.Logger) (*memberlist.Memberlist, *memberlist.Keyring, error) {
 	meta, err := json.Marshal(gossipNode{
 		Cluster: self.Cluster, RaftID: self.RaftID, Boot: self.Boot, RPC: self.RPCAddress, Raft: self.RaftAddress,
 		Version: self.Version, NonVoter: self.NonVoter, Deltas: true})
@@ -95,16 +95,15 @@ func openGossip(cfg Options, adopt guard.Adoption, self wire.Server, book *direc
 	c.Delegate, c.Events, c.Alive, c.Merge = told, told, told, told
 	c.Logger = log.New(gossipLog{out}, "", 0)
 	c.EnableCompression = false // what is announced would not be seen before it is unpacked
-	transport, err := newGossipTransport(&memberlist.NetTransportConfig{BindAddrs: []string{c.BindAddr}, BindPort: c.BindPort, Logger: c.Logger},
-		c.Keyring == nil || adopt.Lenient(), func(from net.Addr, why error) {
-			out.Warn().Err(why).Stringer(logkey.Peer, from).Msg("stream of gossip refused")
-		})
+	transport, err := newGossipTransport(network, listen.String(), c.Keyring == nil || adopt.Lenient(), func(from net.Addr, why error) {
+		out.Warn().Err(why).Stringer(logkey.Peer, from).Msg("stream of gossip refused")
+	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("listen for gossip on %s: %w", cfg.GossipAddress, err)
 	}
 	c.Transport = transport
 	if listen.Port == 0 {
-		c.BindPort = transport.GetAutoBindPort()
+		c.BindPort = transport.listener.Addr().(*net.TCPAddr).Port
 		c.AdvertisePort = c.BindPort
 	}
 	m, err := memberlist.Create(c)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/internal/wire"
 )
@@ -34,6 +36,13 @@ const (
 	// maxGossipPacket bounds a packet: memberlist fills 1,400 bytes at most, and what
 	// encrypts them adds less than 100.
 	maxGossipPacket = 2 << 10
+
+	// gossipPause is between two tries to take what comes, after one that failed.
+	gossipPause = 20 * time.Millisecond
+
+	// gossipPortTries is how many free ports are tried: one may be free for streams and
+	// taken for packets.
+	gossipPortTries = 10
 )
 
 // The first bytes of what memberlist sends (its net.go).
@@ -44,9 +53,11 @@ const (
 	gossipLabel      = 244
 )
 
-// gossipTransport is memberlist's own, within bounds. Its goroutines end with Shutdown.
+// gossipTransport carries gossip over a Network, within bounds. Its goroutines end with Shutdown.
 type gossipTransport struct {
-	*memberlist.NetTransport
+	network  Network
+	listener net.Listener
+	socket   net.PacketConn // of the listener's port
 
 	plain   bool // what is not encrypted is read
 	hosts   *perhost.Counter
@@ -56,27 +67,72 @@ type gossipTransport struct {
 
 	ctx     context.Context
 	cancel  context.CancelFunc // ends it; kept here because memberlist calls Shutdown
-	stopped chan struct{}      // closed when memberlist's own transport has ended
-	once    sync.Once
 	running sync.WaitGroup
 }
 
 // newGossipTransport listens. refused is told of streams that were cut, and must not
 // block.
-func newGossipTransport(cfg *memberlist.NetTransportConfig, plain bool, refused func(net.Addr, error)) (*gossipTransport, error) {
-	inner, err := memberlist.NewNetTransport(cfg)
+func newGossipTransport(n Network, address string, plain bool, refused func(net.Addr, error)) (*gossipTransport, error) {
+	listener, socket, err := listenGossip(n, address)
 	if err != nil {
 		return nil, err
 	}
 	t := &gossipTransport{
-		NetTransport: inner, plain: plain, refused: refused,
+		network: n, listener: listener, socket: socket, plain: plain, refused: refused,
 		hosts:   perhost.New(perhost.Limits{Max: maxGossipStreams, PerHost: maxGossipPerHost, Scarce: scarceGossip}),
-		streams: make(chan net.Conn), packets: make(chan *memberlist.Packet), stopped: make(chan struct{}),
+		streams: make(chan net.Conn), packets: make(chan *memberlist.Packet),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.running.Go(t.takePackets)
 	t.running.Go(t.takeStreams)
 	return t, nil
+}
+
+// listenGossip listens for streams and for packets at one port.
+func listenGossip(n Network, address string) (net.Listener, net.PacketConn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	for tries := 1; ; tries++ {
+		listener, err := n.Listen(address)
+		if err != nil {
+			return nil, nil, err
+		}
+		socket, err := n.ListenPacket(net.JoinHostPort(host, portOf(listener.Addr())))
+		if err == nil {
+			return listener, socket, nil
+		}
+		err = errors.Join(err, listener.Close())
+		if port != "0" || tries == gossipPortTries { // else the free port was free of streams alone
+			return nil, nil, err
+		}
+	}
+}
+
+// FinalAdvertiseAddr implements memberlist.Transport.
+func (t *gossipTransport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
+	at := net.ParseIP(ip)
+	if short := at.To4(); short != nil {
+		at = short
+	}
+	return at, port, nil
+}
+
+// WriteTo implements memberlist.Transport.
+func (t *gossipTransport) WriteTo(b []byte, address string) (time.Time, error) {
+	to, err := net.ResolveUDPAddr("udp", address)
+	if err == nil {
+		_, err = t.socket.WriteTo(b, to)
+	}
+	return time.Now(), err
+}
+
+// DialTimeout implements memberlist.Transport.
+func (t *gossipTransport) DialTimeout(address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, timeout)
+	defer cancel()
+	return t.network.Dial(ctx, address)
 }
 
 // PacketCh implements memberlist.Transport.
@@ -85,48 +141,46 @@ func (t *gossipTransport) PacketCh() <-chan *memberlist.Packet { return t.packet
 // StreamCh implements memberlist.Transport.
 func (t *gossipTransport) StreamCh() <-chan net.Conn { return t.streams }
 
-// Shutdown implements memberlist.Transport. Streams that are being looked at are cut;
-// what still comes is dropped, because memberlist's own transport waits until it is
-// taken.
+// Shutdown implements memberlist.Transport. Streams that are being looked at are cut.
 func (t *gossipTransport) Shutdown() error {
 	t.cancel()
-	err := t.NetTransport.Shutdown()
-	t.once.Do(func() { close(t.stopped) })
+	err := errors.Join(t.listener.Close(), t.socket.Close())
 	t.running.Wait()
 	return err
 }
 
 func (t *gossipTransport) takePackets() {
-	for {
+	buf := make([]byte, maxGossipPacket+1)
+	for t.ctx.Err() == nil {
+		n, from, err := t.socket.ReadFrom(buf)
+		if err != nil {
+			_ = backoff.Sleep(t.ctx, gossipPause) // the loop looks at the ctx
+			continue
+		}
+		if n == 0 || n > maxGossipPacket {
+			continue
+		}
 		select {
-		case p := <-t.NetTransport.PacketCh():
-			if len(p.Buf) > maxGossipPacket {
-				continue
-			}
-			select {
-			case t.packets <- p:
-			case <-t.ctx.Done():
-			}
-		case <-t.stopped:
-			return
+		case t.packets <- &memberlist.Packet{Buf: bytes.Clone(buf[:n]), From: from, Timestamp: time.Now()}:
+		case <-t.ctx.Done():
 		}
 	}
 }
 
 func (t *gossipTransport) takeStreams() {
-	for {
-		select {
-		case conn := <-t.NetTransport.StreamCh():
-			place, err := t.hosts.Enter(conn.RemoteAddr())
-			if err != nil {
-				t.refused(conn.RemoteAddr(), err)
-				_ = conn.Close() // its sender comes again
-				continue
-			}
-			t.running.Go(func() { t.pass(newGossipStream(conn, place)) })
-		case <-t.stopped:
-			return
+	for t.ctx.Err() == nil {
+		conn, err := t.listener.Accept()
+		if err != nil { // out of descriptors, or this transport ends
+			_ = backoff.Sleep(t.ctx, gossipPause) // the loop looks at the ctx
+			continue
 		}
+		place, err := t.hosts.Enter(conn.RemoteAddr())
+		if err != nil {
+			t.refused(conn.RemoteAddr(), err)
+			_ = conn.Close() // its sender comes again
+			continue
+		}
+		t.running.Go(func() { t.pass(newGossipStream(conn, place)) })
 	}
 }
 

@@ -52,8 +52,8 @@ func acceptRaft(g *guard.Guard, conn net.Conn) (net.Conn, error) {
 }
 
 // dialRaft is the client's side: it dials, and shows what g has. ctx has a deadline.
-func dialRaft(ctx context.Context, g *guard.Guard, address string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+func dialRaft(ctx context.Context, network Network, g *guard.Guard, address string) (net.Conn, error) {
+	conn, err := network.Dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}

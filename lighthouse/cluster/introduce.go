@@ -143,7 +143,7 @@ func (n *Node) introduce(ctx context.Context, addresses []string) (gossips []str
 // ask introduces this server to the one at an address. It returns nil if
 // nobody answers, and an error if what answers does not go with us.
 func (n *Node) ask(ctx context.Context, address string) (*wire.Introduction, error) {
-	conn, err := Dial(n.cfg.Guard.Speaks(), address)
+	conn, err := Dial(n.cfg.Network, n.cfg.Guard.Speaks(), address)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/skerry-ft/skerry/internal/monitor"
-	"github.com/skerry-ft/skerry/internal/netaddr"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/datadir"
 )
@@ -92,7 +91,7 @@ func (n *Node) openMember() error {
 	if err != nil {
 		return err
 	}
-	if n.listener, err = netaddr.Listen(cfg.RaftAddress); err != nil {
+	if n.listener, err = cfg.Network.Listen(cfg.RaftAddress); err != nil {
 		return fmt.Errorf("listen for raft: %w", err)
 	}
 	if k.Boot = max(k.Boot+1, uint64(time.Now().UnixNano())); cfg.Voters > 0 {

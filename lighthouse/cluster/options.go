@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"cmp"
-	"context"
 	"net"
 	"slices"
 	"strconv"
@@ -69,12 +68,6 @@ type Options struct {
 	// It is asked again and again, so that keys are changed while servers run. nil
 	// leaves gossip in the clear.
 	GossipKeys func() [][]byte
-
-	// RaftDial and RaftListen take the place of the server's guard around raft's
-	// connections: the first dials them, the second wraps the listener. nil: the guard's
-	// TLS and token, if it has them, over TCP.
-	RaftDial   func(ctx context.Context, address string) (net.Conn, error)
-	RaftListen func(net.Listener) net.Listener
 }
 
 // Several says whether o describes one of several servers.

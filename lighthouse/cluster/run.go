@@ -48,7 +48,7 @@ func (n *Node) openPeers(cfg *ledgerConfig) error {
 	n.mu.Lock()
 	self, k := n.presentLocked(), n.mu.saved
 	n.mu.Unlock()
-	gossip, ring, err := openGossip(n.cfg.Options, n.cfg.Guard.Adopt, self, n.book, n.cfg.Sampled)
+	gossip, ring, err := openGossip(n.cfg.Options, n.cfg.Network, n.cfg.Guard.Adopt, self, n.book, n.cfg.Sampled)
 	if err != nil {
 		return err
 	}
@@ -60,17 +60,10 @@ func (n *Node) openPeers(cfg *ledgerConfig) error {
 		n.cfg.Sampled.WithLevel(guard.RefusedLevel(why)).Stringer(logkey.Addr, from).Err(why).Msg("raft connection refused")
 	}
 	stream := newRaftStream(limitRaft(n.listener, refused), self, n.cfg.HelloTimeout, refused)
-	stream.dial = n.cfg.RaftDial
-	if stream.dial == nil {
-		stream.dial = func(ctx context.Context, address string) (net.Conn, error) {
-			return dialRaft(ctx, n.cfg.Guard.Speaks(), address)
-		}
+	stream.dial = func(ctx context.Context, address string) (net.Conn, error) {
+		return dialRaft(ctx, n.cfg.Network, n.cfg.Guard.Speaks(), address)
 	}
-	if wrap := n.cfg.RaftListen; wrap != nil {
-		stream.listener = wrap(stream.listener)
-	} else {
-		stream.accept = func(conn net.Conn) (net.Conn, error) { return acceptRaft(n.cfg.Guard, conn) }
-	}
+	stream.accept = func(conn net.Conn) (net.Conn, error) { return acceptRaft(n.cfg.Guard, conn) }
 	n.peers = newRaftPeers(stream, raftLogger(n.cfg.Log), n.book.raftAddress)
 	cfg.Transport, cfg.LocalID = n.peers, raft.ServerID(self.RaftID)
 	cfg.bootstrap, cfg.cluster = founders(k, self.RaftID), self.Cluster

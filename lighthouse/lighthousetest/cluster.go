@@ -23,6 +23,9 @@ type Options struct {
 	// Spares are started beside the founders and join them.
 	Spares int
 
+	// Network is server i's, in which all have the address 127.0.0.1. nil: loopback.
+	Network func(i int) cluster.Network
+
 	// Change alters the configuration of server i before each of its starts.
 	Change func(i int, c *lighthouse.Config)
 }
@@ -47,12 +50,19 @@ func StartCluster(t testing.TB, n int, o Options) *Cluster {
 	if !ok {
 		timing = cluster.Timings()["slow"]
 	}
-	// Leased: else the kernel gives the address of a server that is down to another test's,
-	// which the others of this cluster then take in.
-	addrs := portlease.ForTest(t, n+o.Spares)
+	var addrs []string
+	if o.Network == nil {
+		// Leased: else the kernel gives the address of a server that is down to another test's,
+		// which the others of this cluster then take in.
+		addrs = portlease.ForTest(t, n+o.Spares)
+	}
 	for i := range n + o.Spares {
 		cfg := defaults(t)
-		cfg.Listen = addrs[i]
+		if o.Network == nil {
+			cfg.Listen = addrs[i]
+		} else {
+			cfg.Network = o.Network(i)
+		}
 		cfg.Log = cfg.Log.With().Int("server", i).Logger()
 		cfg.DataDir = t.TempDir()
 		cfg.Raft.Heartbeat, cfg.Raft.Election, cfg.Raft.Lease = timing.Heartbeat, timing.Election, timing.Lease
@@ -68,6 +78,7 @@ func StartCluster(t testing.TB, n int, o Options) *Cluster {
 			o.Change(i, &cfg)
 		}
 		s := start(t, cfg)
+		cfg.Listen = s.Addr
 		c.Servers, c.configs, c.down = append(c.Servers, s), append(c.configs, cfg), append(c.down, false)
 	}
 	c.Leader()

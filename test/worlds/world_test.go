@@ -131,13 +131,10 @@ const houseAddr = "127.0.0.1:29510"
 func (w *world) startHouse() *house {
 	w.t.Helper()
 	h := &house{host: w.net.Host("lighthouse"), addr: houseAddr, done: make(chan struct{})}
-	ln, err := h.host.Listen(houseAddr)
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	cfg := lighthouse.DefaultConfig()
-	cfg.Listener, cfg.Listen, cfg.Rules, cfg.BeatInterval = ln, houseAddr, w.o.rules, w.o.beat
+	cfg.Network, cfg.Listen, cfg.Rules, cfg.BeatInterval = h.host, houseAddr, w.o.rules, w.o.beat
 	cfg.Raft.Memory, cfg.Log = w.memory, w.log.With().Str("name", "lighthouse").Logger()
+	var err error
 	if h.server, err = lighthouse.New(cfg); err != nil {
 		w.t.Fatal(err)
 	}

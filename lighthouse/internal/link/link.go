@@ -3,7 +3,10 @@
 package link
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -16,7 +19,8 @@ import (
 
 // Link is the connection to the leader. It is safe for concurrent use.
 type Link struct {
-	guard *guard.Guard
+	network cluster.Network
+	guard   *guard.Guard
 
 	mu     sync.Mutex
 	addr   string
@@ -27,8 +31,8 @@ type Link struct {
 // errClosed says that this server stops.
 var errClosed = errors.New("this lighthouse stops")
 
-// New makes one that speaks as g does. It dials nothing.
-func New(g *guard.Guard) *Link { return &Link{guard: g} }
+// New makes one over n that speaks as g does. It dials nothing.
+func New(n cluster.Network, g *guard.Guard) *Link { return &Link{network: n, guard: g} }
 
 // To returns the connection to the leader at addr. One to another address is
 // closed, which ends every call on it: that one no longer leads.
@@ -42,7 +46,7 @@ func (l *Link) To(addr string) (*grpc.ClientConn, error) {
 		return l.conn, nil
 	}
 	l.cutLocked()
-	conn, err := cluster.Dial(l.guard, addr)
+	conn, err := cluster.Dial(l.network, l.guard, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -87,12 +91,15 @@ func (l *Link) cutLocked() {
 // httpTimeout bounds what a forwarded HTTP request waits for an answer's header.
 const httpTimeout = 30 * time.Second
 
-// Transport carries forwarded HTTP requests. It keeps no connection: they
+// Transport carries forwarded HTTP requests over n. It keeps no connection: they
 // are few, and leaders change.
-func Transport(g *guard.Guard) *http.Transport {
-	t := &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: httpTimeout}
+func Transport(n cluster.Network, g *guard.Guard) *http.Transport {
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return n.Dial(ctx, address) }
+	t := &http.Transport{DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: httpTimeout}
 	if g.TLS != nil {
-		t.DialTLSContext = g.TLS.DialContext(guard.Party{Role: guard.Lighthouse}, httpTimeout)
+		t.DialTLSContext = guard.DialTLS(dial, httpTimeout, func(address string) *tls.Config {
+			return g.TLS.Client(address, guard.Party{Role: guard.Lighthouse})
+		})
 	}
 	return t
 }

@@ -82,86 +82,90 @@ func oldProof(c *guardtest.Cluster, path string) string {
 // whom and why. What another makes of the same proof is refused.
 func TestPassedOnOrdersAreProved(t *testing.T) {
 	t.Parallel()
-	secret := guard.NewSecret([]byte("0123456789abcdef"))
-	cluster := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(_ int, cfg *lighthouse.Config) {
-		lighthousetest.Patient(cfg)
-		cfg.Guard = guard.Options{Token: secret}
-		cfg.Raft.Lease = cfg.Raft.Heartbeat
-	}})
-	leader, follower := cluster.Servers[cluster.Leader()], cluster.Servers[cluster.Followers()[0]]
-	open(t, guarded(t, &guard.Guard{Token: guard.FixedToken(secret)}, leader.Addr), hello("a"))
-	const path = "/api/v1/jobs/default/replicas/a/drain"
-	bearer := []string{"Authorization", "Bearer 0123456789abcdef", "Skerry-By", "root", "Skerry-From", "10.9.9.9"}
-	if resp := call(t, "POST", follower.URL(path), `{"reason":"the fan is loud"}`, bearer...); resp.StatusCode != http.StatusNoContent {
-		text, _ := io.ReadAll(resp.Body)
-		t.Fatalf("drain through a follower: %d %s", resp.StatusCode, text)
-	}
-	var told api.Event
-	testkit.Eventually(t, "it is told", func() bool {
-		for _, e := range events(t, follower, "?job=default") {
-			if e.Kind == "draining" {
-				told = e
+	inBubble(t, func(t *virtual) {
+		secret := guard.NewSecret([]byte("0123456789abcdef"))
+		cluster := startCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(_ int, cfg *lighthouse.Config) {
+			lighthousetest.Patient(cfg)
+			cfg.Guard = guard.Options{Token: secret}
+			cfg.Raft.Lease = cfg.Raft.Heartbeat
+		}})
+		leader, follower := cluster.Servers[cluster.Leader()], cluster.Servers[cluster.Followers()[0]]
+		open(t, guarded(t, &guard.Guard{Token: guard.FixedToken(secret)}, leader.Addr), hello("a"))
+		const path = "/api/v1/jobs/default/replicas/a/drain"
+		bearer := []string{"Authorization", "Bearer 0123456789abcdef", "Skerry-By", "root", "Skerry-From", "10.9.9.9"}
+		if resp := call(t, "POST", follower.URL(path), `{"reason":"the fan is loud"}`, bearer...); resp.StatusCode != http.StatusNoContent {
+			text, _ := io.ReadAll(resp.Body)
+			t.Fatalf("drain through a follower: %d %s", resp.StatusCode, text)
+		}
+		var told api.Event
+		testkit.Eventually(t, "it is told", func() bool {
+			for _, e := range events(t, follower, "?job=default") {
+				if e.Kind == "draining" {
+					told = e
+				}
+			}
+			return told.Seq > 0
+		})
+		if told.By != "token" || told.From != "127.0.0.1" || told.Reason != "the fan is loud" {
+			t.Errorf("told by %q, from %q: %q; want what the follower found out", told.By, told.From, told.Reason)
+		}
+		if code := refused(t, call(t, "POST", follower.URL("/api/v1/jobs/default/replicas/nobody/drain"), becauseTried, bearer...), 404); code != "unknown replica" {
+			t.Errorf("an error of the leader's: %q", code)
+		}
+
+		// What a server would prove, and what is made of it on the way.
+		const by, from, body = "alice", "10.0.0.7", `{"reason":"as it was asked"}`
+		proof := guard.FixedToken(secret).Prove("hop2 POST "+path+"?\n"+by+"\n"+from, []byte(body))
+		for name, tc := range map[string]struct {
+			by, from, path, body string
+			status               int
+		}{
+			"another reason":  {by, from, path, `{"reason":"made up"}`, 401},
+			"another asker":   {"bob", from, path, body, 401},
+			"another address": {by, "10.0.0.8", path, body, 401},
+			"another verb":    {by, from, strings.Replace(path, "drain", "evict", 1), body, 401},
+			"a query":         {by, from, path + "?x=y", body, 401},
+			"as it was":       {by, from, path, body, 204},
+		} {
+			resp := call(t, "POST", leader.URL(tc.path), tc.body, "skerry-hop", "1", "Skerry-Proof-2", proof, "Skerry-By", tc.by, "Skerry-From", tc.from)
+			if resp.StatusCode != tc.status {
+				text, _ := io.ReadAll(resp.Body)
+				t.Errorf("%s: %d %s, want %d", name, resp.StatusCode, text, tc.status)
 			}
 		}
-		return told.Seq > 0
-	})
-	if told.By != "token" || told.From != "127.0.0.1" || told.Reason != "the fan is loud" {
-		t.Errorf("told by %q, from %q: %q; want what the follower found out", told.By, told.From, told.Reason)
-	}
-	if code := refused(t, call(t, "POST", follower.URL("/api/v1/jobs/default/replicas/nobody/drain"), becauseTried, bearer...), 404); code != "unknown replica" {
-		t.Errorf("an error of the leader's: %q", code)
-	}
-
-	// What a server would prove, and what is made of it on the way.
-	const by, from, body = "alice", "10.0.0.7", `{"reason":"as it was asked"}`
-	proof := guard.FixedToken(secret).Prove("hop2 POST "+path+"?\n"+by+"\n"+from, []byte(body))
-	for name, tc := range map[string]struct {
-		by, from, path, body string
-		status               int
-	}{
-		"another reason":  {by, from, path, `{"reason":"made up"}`, 401},
-		"another asker":   {"bob", from, path, body, 401},
-		"another address": {by, "10.0.0.8", path, body, 401},
-		"another verb":    {by, from, strings.Replace(path, "drain", "evict", 1), body, 401},
-		"a query":         {by, from, path + "?x=y", body, 401},
-		"as it was":       {by, from, path, body, 204},
-	} {
-		resp := call(t, "POST", leader.URL(tc.path), tc.body, "skerry-hop", "1", "Skerry-Proof-2", proof, "Skerry-By", tc.by, "Skerry-From", tc.from)
-		if resp.StatusCode != tc.status {
-			text, _ := io.ReadAll(resp.Body)
-			t.Errorf("%s: %d %s, want %d", name, resp.StatusCode, text, tc.status)
+		servers := answered[api.Servers](t, call(t, "GET", follower.URL("/api/v1/servers"), ""), http.StatusOK)
+		if len(servers.Servers) != 3 || servers.Asked != follower.Addr || servers.Answered != leader.Addr {
+			t.Errorf("servers %+v, want three, asked %s and answered by %s", servers, follower.Addr, leader.Addr)
 		}
-	}
-	servers := answered[api.Servers](t, call(t, "GET", follower.URL("/api/v1/servers"), ""), http.StatusOK)
-	if len(servers.Servers) != 3 || servers.Asked != follower.Addr || servers.Answered != leader.Addr {
-		t.Errorf("servers %+v, want three, asked %s and answered by %s", servers, follower.Addr, leader.Addr)
-	}
+	})
 }
 
 // TestStreamsFollowTheLeader: a follower passes streams on to the leader; they end when
 // another one leads, and who comes again goes on there.
 func TestStreamsFollowTheLeader(t *testing.T) {
 	t.Parallel()
-	l, others := three(t)
-	open(t, dial(t, l.Addr), hello("a"))
-	all := []*bufio.Scanner{
-		stream(t, others[0].URL("/api/v1/stream")),
-		stream(t, others[0].URL("/api/v1/events"), "Accept", "text/event-stream"),
-		stream(t, l.URL("/api/v1/stream")),
-	}
-	if m, ok := nextMessage(t, all[0]); !ok || m.event != "status" || !strings.Contains(m.data, `"leader":"`+l.Addr) {
-		t.Errorf("through a follower: %+v", m)
-	}
-	if err := l.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range all {
-		for s.Scan() { // to its end
+	inBubble(t, func(t *virtual) {
+		l, others := three(t)
+		open(t, dial(t, l.Addr), hello("a"))
+		all := []*bufio.Scanner{
+			stream(t, others[0].URL("/api/v1/stream")),
+			stream(t, others[0].URL("/api/v1/events"), "Accept", "text/event-stream"),
+			stream(t, l.URL("/api/v1/stream")),
 		}
-	}
-	testkit.Eventually(t, "a stream of the next leader", func() bool {
-		resp := call(t, "GET", others[0].URL("/api/v1/stream"), "")
-		return resp.StatusCode == http.StatusOK
+		if m, ok := nextMessage(t, all[0]); !ok || m.event != "status" || !strings.Contains(m.data, `"leader":"`+l.Addr) {
+			t.Errorf("through a follower: %+v", m)
+		}
+		if err := l.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			for s.Scan() { // to its end
+			}
+		}
+		testkit.Eventually(t, "a stream of the next leader", func() bool {
+			resp := call(t, "GET", others[0].URL("/api/v1/stream"), "")
+			return resp.StatusCode == http.StatusOK
+		})
 	})
 }
 
@@ -364,42 +368,44 @@ func TestOrdersNameTheCertificate(t *testing.T) {
 // told by the name of the certificate that the asked one saw, and no metadata changes that.
 func TestCallsThroughAFollowerNameTheirOperator(t *testing.T) {
 	t.Parallel()
-	c := guardtest.New(t)
-	cluster := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(i int, cfg *lighthouse.Config) {
-		lighthousetest.Patient(cfg)
-		cfg.Guard = c.Options(t, guard.Lighthouse, fmt.Sprint("server-", i))
-		cfg.Raft.Lease = cfg.Raft.Heartbeat
-	}})
-	leader, follower := cluster.Servers[cluster.Leader()], cluster.Servers[cluster.Followers()[0]]
-	fellow := guarded(t, guardtest.Open(t, c.Options(t, guard.Lighthouse, "fellow")), leader.Addr)
-	open(t, fellow, hello("a"))
-	alice := guardtest.Open(t, c.Options(t, guard.Operator, "alice"))
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "skerry-by-bin", "root", "skerry-from-bin", "10.9.9.9")
-	for _, s := range []*lighthousetest.Server{follower, leader} {
-		ctx, grace := ctx, uint32(1000)
-		if s == leader {
-			ctx = metadata.AppendToOutgoingContext(ctx, "skerry-hop", "1")
-			grace++
-		}
-		req := &skerrypb.ConfigureRequest{GraceMs: &grace}
-		if _, err := skerrypb.NewLighthouseClient(guarded(t, alice, s.Addr)).Configure(ctx, req); err != nil {
-			t.Fatal(err)
-		}
-	}
-	st := func() (told []api.Event) {
-		for _, e := range leaderEvents(t, alice, leader) {
-			if e.Kind == "configured" {
-				told = append(told, e)
+	inBubble(t, func(t *virtual) {
+		c := guardtest.New(t)
+		cluster := startCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(i int, cfg *lighthouse.Config) {
+			lighthousetest.Patient(cfg)
+			cfg.Guard = c.Options(t, guard.Lighthouse, fmt.Sprint("server-", i))
+			cfg.Raft.Lease = cfg.Raft.Heartbeat
+		}})
+		leader, follower := cluster.Servers[cluster.Leader()], cluster.Servers[cluster.Followers()[0]]
+		fellow := guarded(t, guardtest.Open(t, c.Options(t, guard.Lighthouse, "fellow")), leader.Addr)
+		open(t, fellow, hello("a"))
+		alice := guardtest.Open(t, c.Options(t, guard.Operator, "alice"))
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "skerry-by-bin", "root", "skerry-from-bin", "10.9.9.9")
+		for _, s := range []*lighthousetest.Server{follower, leader} {
+			ctx, grace := ctx, uint32(1000)
+			if s == leader {
+				ctx = metadata.AppendToOutgoingContext(ctx, "skerry-hop", "1")
+				grace++
+			}
+			req := &skerrypb.ConfigureRequest{GraceMs: &grace}
+			if _, err := skerrypb.NewLighthouseClient(guarded(t, alice, s.Addr)).Configure(ctx, req); err != nil {
+				t.Fatal(err)
 			}
 		}
-		return told
-	}
-	testkit.Eventually(t, "both are told", func() bool { return len(st()) == 2 })
-	for i, e := range st() {
-		if e.By != "alice" || e.From != "127.0.0.1" {
-			t.Errorf("order %d is told by %q, from %q; want alice's", i, e.By, e.From)
+		st := func() (told []api.Event) {
+			for _, e := range leaderEvents(t, alice, leader) {
+				if e.Kind == "configured" {
+					told = append(told, e)
+				}
+			}
+			return told
 		}
-	}
+		testkit.Eventually(t, "both are told", func() bool { return len(st()) == 2 })
+		for i, e := range st() {
+			if e.By != "alice" || e.From != "127.0.0.1" {
+				t.Errorf("order %d is told by %q, from %q; want alice's", i, e.By, e.From)
+			}
+		}
+	})
 }
 
 func leaderEvents(t testing.TB, g *guard.Guard, l *lighthousetest.Server) []api.Event {

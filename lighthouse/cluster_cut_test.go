@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/skerry-ft/skerry/lighthouse"
-	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/network"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -47,7 +47,7 @@ func (c *raftCable) set(cut bool) {
 
 // cabled is a server's network whose raft connections go by a cable.
 type cabled struct {
-	cluster.Network
+	network.Network
 	cable *raftCable
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/problems"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/network"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -59,8 +60,8 @@ type Config struct {
 	Listen string
 
 	// Network makes the server's listeners and connections, to other servers and to
-	// managers. nil means cluster.Machine.
-	Network cluster.Network
+	// managers. nil means network.Machine.
+	Network network.Network
 
 	// Advertise is the address, "host:port", by which clients find this server
 	// again; it is told to every session. Empty advertises Listen's address if
@@ -168,7 +169,7 @@ func (c Config) withOwnDefaults() Config {
 	c.MaxConns = cmp.Or(c.MaxConns, DefaultMaxConns)
 	c.MaxConnsPerHost = cmp.Or(c.MaxConnsPerHost, DefaultMaxConnsPerHost)
 	if c.Network == nil {
-		c.Network = cluster.Machine()
+		c.Network = network.Machine()
 	}
 	return c
 }

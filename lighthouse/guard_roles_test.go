@@ -162,62 +162,64 @@ func TestRolesOverHTTP(t *testing.T) {
 // of it out, though it has the operators' token.
 func TestJobsAreApart(t *testing.T) {
 	t.Parallel()
-	c := guardtest.New(t)
-	servers := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(_ int, cfg *lighthouse.Config) {
-		cfg.Guard = c.Options(t, guard.Lighthouse, "server")
-	}})
-	leader, follower := servers.Servers[servers.Leader()], servers.Servers[servers.Followers()[0]]
-	member := guardtest.Open(t, c.PartyOptions(t, guard.Party{Role: guard.Replica, Job: "vision"}, "vision"))
-	other := guardtest.Open(t, c.PartyOptions(t, guard.Party{Role: guard.Replica, Job: "text"}, "text"))
-	a, err := joined(t, guarded(t, member, leader.Addr), "vision", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.join(quorum.JoinFall, nil)
-	q := a.answer(1)
-	for _, s := range []*lighthousetest.Server{leader, follower} {
-		conn := guarded(t, other, s.Addr)
-		for _, id := range []quorum.ReplicaID{"a", "evil"} {
-			if _, err := joined(t, conn, "vision", id); !denied(err, `bound to job "text", and this is job "vision"`) {
-				t.Errorf("session of %s by a replica of another job: %v", id, err)
+	inBubble(t, func(t *virtual) {
+		c := guardtest.New(t)
+		servers := startCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(_ int, cfg *lighthouse.Config) {
+			cfg.Guard = c.Options(t, guard.Lighthouse, "server")
+		}})
+		leader, follower := servers.Servers[servers.Leader()], servers.Servers[servers.Followers()[0]]
+		member := guardtest.Open(t, c.PartyOptions(t, guard.Party{Role: guard.Replica, Job: "vision"}, "vision"))
+		other := guardtest.Open(t, c.PartyOptions(t, guard.Party{Role: guard.Replica, Job: "text"}, "text"))
+		a, err := joined(t, guarded(t, member, leader.Addr), "vision", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.join(quorum.JoinFall, nil)
+		q := a.answer(1)
+		for _, s := range []*lighthousetest.Server{leader, follower} {
+			conn := guarded(t, other, s.Addr)
+			for _, id := range []quorum.ReplicaID{"a", "evil"} {
+				if _, err := joined(t, conn, "vision", id); !denied(err, `bound to job "text", and this is job "vision"`) {
+					t.Errorf("session of %s by a replica of another job: %v", id, err)
+				}
 			}
-		}
-		client := skerrypb.NewLighthouseClient(conn)
-		if _, err := client.History(t.Context(), &skerrypb.HistoryRequest{Job: "vision"}); status.Code(err) != codes.Unauthenticated {
-			t.Errorf("history by a replica of another job: %v", err)
-		}
-		req := &skerrypb.DrainRequest{Job: "vision", ReplicaId: "a"}
-		for what, token := range map[string][]byte{"a made-up token": make([]byte, 16), "the quorum's token": q.Token[:]} {
-			proof := guard.FixedToken(guard.NewSecret(token)).Prove(skerrypb.Lighthouse_Drain_FullMethodName, guard.Body(req))
+			client := skerrypb.NewLighthouseClient(conn)
+			if _, err := client.History(t.Context(), &skerrypb.HistoryRequest{Job: "vision"}); status.Code(err) != codes.Unauthenticated {
+				t.Errorf("history by a replica of another job: %v", err)
+			}
+			req := &skerrypb.DrainRequest{Job: "vision", ReplicaId: "a"}
+			for what, token := range map[string][]byte{"a made-up token": make([]byte, 16), "the quorum's token": q.Token[:]} {
+				proof := guard.FixedToken(guard.NewSecret(token)).Prove(skerrypb.Lighthouse_Drain_FullMethodName, guard.Body(req))
+				ctx := metadata.AppendToOutgoingContext(t.Context(), guard.MemberMetadata, proof)
+				if _, err := client.Drain(ctx, req); status.Code(err) != codes.Unauthenticated {
+					t.Errorf("drain with %s: %v, want Unauthenticated", what, err)
+				}
+			}
+			// A replica of the job itself that claims to be a member is asked for its quorum's
+			// token, by the leader: that it has the operators', too, makes it no operator.
+			proof := guard.FixedToken(guard.RandomSecret()).Prove(skerrypb.Lighthouse_Drain_FullMethodName, guard.Body(req))
 			ctx := metadata.AppendToOutgoingContext(t.Context(), guard.MemberMetadata, proof)
-			if _, err := client.Drain(ctx, req); status.Code(err) != codes.Unauthenticated {
-				t.Errorf("drain with %s: %v, want Unauthenticated", what, err)
+			if _, err := skerrypb.NewLighthouseClient(guarded(t, member, s.Addr)).Drain(ctx, req); status.Code(err) != codes.Unauthenticated {
+				t.Errorf("drain by a replica that is no member: %v, want Unauthenticated", err)
 			}
 		}
-		// A replica of the job itself that claims to be a member is asked for its quorum's
-		// token, by the leader: that it has the operators', too, makes it no operator.
-		proof := guard.FixedToken(guard.RandomSecret()).Prove(skerrypb.Lighthouse_Drain_FullMethodName, guard.Body(req))
-		ctx := metadata.AppendToOutgoingContext(t.Context(), guard.MemberMetadata, proof)
-		if _, err := skerrypb.NewLighthouseClient(guarded(t, member, s.Addr)).Drain(ctx, req); status.Code(err) != codes.Unauthenticated {
-			t.Errorf("drain by a replica that is no member: %v, want Unauthenticated", err)
+		operator := skerrypb.NewLighthouseClient(guarded(t, guardtest.Open(t, c.Options(t, guard.Operator, "operator")), leader.Addr))
+		history, err := operator.History(t.Context(), &skerrypb.HistoryRequest{Job: "vision"})
+		if err != nil || len(history.GetEntries()) != 1 {
+			t.Errorf("%d quorums, %v; want the one that stood", len(history.GetEntries()), err)
 		}
-	}
-	operator := skerrypb.NewLighthouseClient(guarded(t, guardtest.Open(t, c.Options(t, guard.Operator, "operator")), leader.Addr))
-	history, err := operator.History(t.Context(), &skerrypb.HistoryRequest{Job: "vision"})
-	if err != nil || len(history.GetEntries()) != 1 {
-		t.Errorf("%d quorums, %v; want the one that stood", len(history.GetEntries()), err)
-	}
-	assertStands(t, a)
-	req := &skerrypb.DrainRequest{Job: "vision", ReplicaId: "a"}
-	proof := guard.FixedToken(guard.NewSecret(q.Token[:])).Prove(skerrypb.Lighthouse_Drain_FullMethodName, guard.Body(req))
-	ctx := metadata.AppendToOutgoingContext(t.Context(), guard.MemberMetadata, proof)
-	if _, err := skerrypb.NewLighthouseClient(guarded(t, member, follower.Addr)).Drain(ctx, req); err != nil {
-		t.Errorf("drain of a member by itself: %v", err)
-	}
+		assertStands(t, a)
+		req := &skerrypb.DrainRequest{Job: "vision", ReplicaId: "a"}
+		proof := guard.FixedToken(guard.NewSecret(q.Token[:])).Prove(skerrypb.Lighthouse_Drain_FullMethodName, guard.Body(req))
+		ctx := metadata.AppendToOutgoingContext(t.Context(), guard.MemberMetadata, proof)
+		if _, err := skerrypb.NewLighthouseClient(guarded(t, member, follower.Addr)).Drain(ctx, req); err != nil {
+			t.Errorf("drain of a member by itself: %v", err)
+		}
+	})
 }
 
 // assertStands fails if a has lost its session.
-func assertStands(t *testing.T, a *replica) {
+func assertStands(t testing.TB, a *replica) {
 	t.Helper()
 	select {
 	case err := <-a.broke:

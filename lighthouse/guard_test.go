@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -21,9 +20,9 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/guard/guardtest"
-	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/lighthouse"
+	"github.com/skerry-ft/skerry/lighthouse/cluster"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 	"github.com/skerry-ft/skerry/quorum"
 )
@@ -31,7 +30,7 @@ import (
 // guarded dials with a guard.
 func guarded(t testing.TB, g *guard.Guard, addr string) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+addr, append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Lighthouse}, "")...)...)
+	conn, err := cluster.Dial(clientNetwork(t), g, addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,9 +45,11 @@ func browser(t testing.TB, g *guard.Guard) *http.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{DisableKeepAlives: true}
+	transport := httpTransport(t)
 	if g != nil && g.TLS != nil {
-		transport.DialTLSContext = g.TLS.DialContext(guard.Party{Role: guard.Lighthouse}, patience)
+		transport.DialTLSContext = guard.DialTLS(transport.DialContext, patience, func(address string) *tls.Config {
+			return g.TLS.Client(address, guard.Party{Role: guard.Lighthouse})
+		})
 	}
 	return &http.Client{
 		Transport: transport, Jar: jar, Timeout: patience,
@@ -132,33 +133,35 @@ func second[T any](_ T, err error) error { return err }
 // nothing else.
 func TestMemberDrainsItself(t *testing.T) {
 	t.Parallel()
-	cluster := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(_ int, cfg *lighthouse.Config) {
-		cfg.Guard = guard.Options{Token: guard.NewSecret([]byte("0123456789abcdef"))}
-	}})
-	leader, follower := cluster.Servers[cluster.Leader()], cluster.Servers[cluster.Followers()[0]]
-	holder := &guard.Guard{Token: guard.FixedToken(guard.NewSecret([]byte("0123456789abcdef")))}
-	a, _ := open(t, guarded(t, holder, leader.Addr), hello("a"))
-	a.join(quorum.JoinFall, nil)
-	q := a.answer(1)
-	for _, s := range []*lighthousetest.Server{leader, follower} {
-		client := skerrypb.NewLighthouseClient(dial(t, s.Addr))
-		req := &skerrypb.DrainRequest{ReplicaId: "a", Reason: "SIGTERM"}
-		prove := func(token []byte) metadata.MD {
-			proof := guard.FixedToken(guard.NewSecret(token)).Prove(skerrypb.Lighthouse_Drain_FullMethodName, guard.Body(req))
-			return metadata.Pairs(guard.MemberMetadata, proof)
+	inBubble(t, func(t *virtual) {
+		c := startCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(_ int, cfg *lighthouse.Config) {
+			cfg.Guard = guard.Options{Token: guard.NewSecret([]byte("0123456789abcdef"))}
+		}})
+		leader, follower := c.Servers[c.Leader()], c.Servers[c.Followers()[0]]
+		holder := &guard.Guard{Token: guard.FixedToken(guard.NewSecret([]byte("0123456789abcdef")))}
+		a, _ := open(t, guarded(t, holder, leader.Addr), hello("a"))
+		a.join(quorum.JoinFall, nil)
+		q := a.answer(1)
+		for _, s := range []*lighthousetest.Server{leader, follower} {
+			client := skerrypb.NewLighthouseClient(dial(t, s.Addr))
+			req := &skerrypb.DrainRequest{ReplicaId: "a", Reason: "SIGTERM"}
+			prove := func(token []byte) metadata.MD {
+				proof := guard.FixedToken(guard.NewSecret(token)).Prove(skerrypb.Lighthouse_Drain_FullMethodName, guard.Body(req))
+				return metadata.Pairs(guard.MemberMetadata, proof)
+			}
+			wrong := metadata.NewOutgoingContext(t.Context(), prove(make([]byte, 16)))
+			if _, err := client.Drain(wrong, req); status.Code(err) != codes.Unauthenticated {
+				t.Errorf("with another quorum's token: %v, want Unauthenticated", err)
+			}
+			right := metadata.NewOutgoingContext(t.Context(), prove(q.Token[:]))
+			if _, err := client.Evict(right, &skerrypb.EvictRequest{ReplicaId: "a"}); status.Code(err) != codes.Unauthenticated {
+				t.Errorf("evict by a member: %v, want Unauthenticated", err)
+			}
+			if _, err := client.Drain(right, req); err != nil {
+				t.Errorf("drain by a member: %v", err)
+			}
 		}
-		wrong := metadata.NewOutgoingContext(t.Context(), prove(make([]byte, 16)))
-		if _, err := client.Drain(wrong, req); status.Code(err) != codes.Unauthenticated {
-			t.Errorf("with another quorum's token: %v, want Unauthenticated", err)
-		}
-		right := metadata.NewOutgoingContext(t.Context(), prove(q.Token[:]))
-		if _, err := client.Evict(right, &skerrypb.EvictRequest{ReplicaId: "a"}); status.Code(err) != codes.Unauthenticated {
-			t.Errorf("evict by a member: %v, want Unauthenticated", err)
-		}
-		if _, err := client.Drain(right, req); err != nil {
-			t.Errorf("drain by a member: %v", err)
-		}
-	}
+	})
 }
 
 // TestMutualTLSOnThePort: RPC and HTTP on the one port, and who is let in.
@@ -308,64 +311,68 @@ func TestReboundNames(t *testing.T) {
 // a gossip key; a follower passes on what it may, and a stranger is no server.
 func TestGuardedCluster(t *testing.T) {
 	t.Parallel()
-	c := guardtest.New(t)
-	key := bytes.Repeat([]byte{7}, 32)
-	servers := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(_ int, cfg *lighthouse.Config) {
-		cfg.Guard, cfg.Cluster.GossipKeys = c.Options(t, guard.Lighthouse, "server"), func() [][]byte { return [][]byte{key} }
-	}})
-	leader, follower := servers.Servers[servers.Leader()], servers.Servers[servers.Followers()[0]]
-	g := guardtest.Open(t, c.Options(t, guard.Operator, "operator"))
-	open(t, guarded(t, guardtest.Open(t, c.Options(t, guard.Replica, "member")), leader.Addr), hello("a"))
-	operator := skerrypb.NewLighthouseClient(guarded(t, g, follower.Addr))
-	if _, err := operator.Evict(t.Context(), &skerrypb.EvictRequest{ReplicaId: "a", Reason: "by hand"}); err != nil {
-		t.Errorf("evict through a follower: %v", err)
-	}
-	b := browser(t, g)
-	if got := request(t, b, "GET", "https://"+follower.Addr+"/status.json", nil); got != 200 {
-		t.Errorf("status through a follower: %d", got)
-	}
-	bearer := []string{"Authorization", "Bearer " + string(c.Token.Reveal())}
-	if got := request(t, b, "POST", "https://"+follower.Addr+"/jobs/default/replicas/nobody/drain", nil, bearer...); got != 404 {
-		t.Errorf("drain of nobody through a follower: %d, want 404", got)
-	}
-	if got := request(t, b, "POST", "https://"+follower.Addr+"/jobs/default/replicas/a/drain", nil); got != 401 {
-		t.Errorf("drain through a follower without the token: %d, want 401", got)
-	}
-	stranger := skerrypb.NewClusterClient(guarded(t, &guard.Guard{TLS: g.TLS, Token: guard.FixedToken(guard.Secret{})}, leader.Addr))
-	if _, err := stranger.Introduce(t.Context(), &skerrypb.IntroduceRequest{}); status.Code(err) != codes.Unauthenticated {
-		t.Errorf("an introduction without the token: %v, want Unauthenticated", err)
-	}
+	inBubble(t, func(t *virtual) {
+		c := guardtest.New(t)
+		key := bytes.Repeat([]byte{7}, 32)
+		servers := startCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(_ int, cfg *lighthouse.Config) {
+			cfg.Guard, cfg.Cluster.GossipKeys = c.Options(t, guard.Lighthouse, "server"), func() [][]byte { return [][]byte{key} }
+		}})
+		leader, follower := servers.Servers[servers.Leader()], servers.Servers[servers.Followers()[0]]
+		g := guardtest.Open(t, c.Options(t, guard.Operator, "operator"))
+		open(t, guarded(t, guardtest.Open(t, c.Options(t, guard.Replica, "member")), leader.Addr), hello("a"))
+		operator := skerrypb.NewLighthouseClient(guarded(t, g, follower.Addr))
+		if _, err := operator.Evict(t.Context(), &skerrypb.EvictRequest{ReplicaId: "a", Reason: "by hand"}); err != nil {
+			t.Errorf("evict through a follower: %v", err)
+		}
+		b := browser(t, g)
+		if got := request(t, b, "GET", "https://"+follower.Addr+"/status.json", nil); got != 200 {
+			t.Errorf("status through a follower: %d", got)
+		}
+		bearer := []string{"Authorization", "Bearer " + string(c.Token.Reveal())}
+		if got := request(t, b, "POST", "https://"+follower.Addr+"/jobs/default/replicas/nobody/drain", nil, bearer...); got != 404 {
+			t.Errorf("drain of nobody through a follower: %d, want 404", got)
+		}
+		if got := request(t, b, "POST", "https://"+follower.Addr+"/jobs/default/replicas/a/drain", nil); got != 401 {
+			t.Errorf("drain through a follower without the token: %d, want 401", got)
+		}
+		stranger := skerrypb.NewClusterClient(guarded(t, &guard.Guard{TLS: g.TLS, Token: guard.FixedToken(guard.Secret{})}, leader.Addr))
+		if _, err := stranger.Introduce(t.Context(), &skerrypb.IntroduceRequest{}); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("an introduction without the token: %v, want Unauthenticated", err)
+		}
+	})
 }
 
 // TestTokenGuardsRaft: without TLS, raft's connections begin with a proof.
 func TestTokenGuardsRaft(t *testing.T) {
 	t.Parallel()
-	o := guard.Options{Token: guard.NewSecret([]byte("0123456789abcdef"))}
-	servers := lighthousetest.StartCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(_ int, cfg *lighthouse.Config) {
-		cfg.Guard = o
-	}})
-	follower := servers.Servers[servers.Followers()[0]]
-	members, err := skerrypb.NewClusterClient(dial(t, follower.Addr)).Members(t.Context(), &skerrypb.MembersRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(members.GetMembers()) != 3 {
-		t.Errorf("%d servers, want 3", len(members.GetMembers()))
-	}
-	for _, m := range members.GetMembers() {
-		conn, err := net.Dial("tcp", m.GetRaftAddress())
+	inBubble(t, func(t *virtual) {
+		o := guard.Options{Token: guard.NewSecret([]byte("0123456789abcdef"))}
+		servers := startCluster(t, 3, lighthousetest.Options{Timing: "slow", Change: func(_ int, cfg *lighthouse.Config) {
+			cfg.Guard = o
+		}})
+		follower := servers.Servers[servers.Followers()[0]]
+		members, err := skerrypb.NewClusterClient(dial(t, follower.Addr)).Members(t.Context(), &skerrypb.MembersRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(patience))
-		greeting := []byte("skerry-raft/1\n" + members.GetCluster() + "\n" + m.GetRaftId() + "\n\x00" + strings.Repeat("x", 64))
-		_, _ = conn.Write(greeting) // a refusal shows below
-		answer, _ := io.ReadAll(io.LimitReader(conn, 1<<10))
-		if n := len(answer); n > 24 { // its side of the challenge, and no more
-			t.Errorf("raft told a stranger %d bytes", n)
+		if len(members.GetMembers()) != 3 {
+			t.Errorf("%d servers, want 3", len(members.GetMembers()))
 		}
-	}
+		for _, m := range members.GetMembers() {
+			conn, err := t.host.Dial(t.Context(), m.GetRaftAddress())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(patience))
+			greeting := []byte("skerry-raft/1\n" + members.GetCluster() + "\n" + m.GetRaftId() + "\n\x00" + strings.Repeat("x", 64))
+			_, _ = conn.Write(greeting) // a refusal shows below
+			answer, _ := io.ReadAll(io.LimitReader(conn, 1<<10))
+			if n := len(answer); n > 24 { // its side of the challenge, and no more
+				t.Errorf("raft told a stranger %d bytes", n)
+			}
+		}
+	})
 }
 
 // TestTLSVersion: nothing older than TLS 1.3.

@@ -24,7 +24,9 @@ func members(t testing.TB, addr string) (*skerrypb.MembersResponse, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	return skerrypb.NewClusterClient(dial(t, addr)).Members(ctx, &skerrypb.MembersRequest{})
+	conn := connect(t, addr)
+	defer func() { _ = conn.Close() }() // its call has ended
+	return skerrypb.NewClusterClient(conn).Members(ctx, &skerrypb.MembersRequest{})
 }
 
 // voters returns the addresses of the voters, and of the others that are alive

@@ -12,6 +12,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/lighthouse/internal/network"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -22,15 +23,19 @@ const patience = 60 * time.Second
 // dial connects to a server for the length of the test.
 func dial(t testing.TB, addr string) *grpc.ClientConn {
 	t.Helper()
+	conn := connect(t, addr)
+	t.Cleanup(func() { _ = conn.Close() }) // the test is over
+	return conn
+}
+
+// connect is dial for who closes the connection.
+func connect(t testing.TB, addr string) *grpc.ClientConn {
+	t.Helper()
 	options := append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if v, ok := t.(*virtual); ok {
-		options = append(options, grpc.WithContextDialer(v.host.Dial))
-	}
-	conn, err := grpc.NewClient("passthrough:///"+addr, options...)
+	conn, err := grpc.NewClient("passthrough:///"+addr, append(options, network.DialOptions(clientNetwork(t))...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() }) // the test is over
 	return conn
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/nettest"
 	"github.com/skerry-ft/skerry/lighthouse"
-	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/network"
 	"github.com/skerry-ft/skerry/lighthouse/lighthousetest"
 )
 
@@ -54,16 +54,24 @@ func startCluster(t testing.TB, n int, o lighthousetest.Options) *lighthousetest
 	t.Helper()
 	if v, ok := t.(*virtual); ok {
 		t.Cleanup(func() { <-time.After(time.Minute) }) // gossip's last probes end after their servers
-		o.Network = func(i int) cluster.Network { return v.network.Host(fmt.Sprintf("server-%d", i)) }
+		o.Network = func(i int) network.Network { return v.network.Host(fmt.Sprintf("server-%d", i)) }
 	}
 	return lighthousetest.StartCluster(t, n, o)
 }
 
-// httpClient makes each request over a connection of its own, in the bubble's network if t has one.
-func httpClient(t testing.TB) *http.Client {
-	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+// clientNetwork is what the clients of a test dial over: the bubble's network if t has one.
+func clientNetwork(t testing.TB) network.Network {
 	if v, ok := t.(*virtual); ok {
-		transport.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return v.host.Dial(ctx, address) }
+		return v.host
 	}
-	return &http.Client{Transport: transport}
+	return network.Machine()
 }
+
+// httpTransport makes each request over a connection of its own.
+func httpTransport(t testing.TB) *http.Transport {
+	n := clientNetwork(t)
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return n.Dial(ctx, address) }
+	return &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true}
+}
+
+func httpClient(t testing.TB) *http.Client { return &http.Client{Transport: httpTransport(t)} }

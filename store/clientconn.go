@@ -53,7 +53,11 @@ type clientConn struct {
 func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 	nc, err := c.cfg.Dial(ctx, "tcp", c.addr)
 	if err != nil {
-		return nil, inTime(ctx, err)
+		if at, ok := ctx.Deadline(); ok && !time.Now().Before(at) && errors.Is(err, os.ErrDeadlineExceeded) {
+			<-ctx.Done() // at once: the dialer saw the deadline first, and its error blames the server
+			err = context.Cause(ctx)
+		}
+		return nil, err
 	}
 	conn := &clientConn{raw: nc, nc: nc}
 	if err := c.adopt(conn); err != nil {
@@ -70,17 +74,6 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 		return nil, err
 	}
 	return conn, nil
-}
-
-// inTime is err, or why ctx ended. A dialer looks at ctx's deadline by itself: it may be through
-// a moment before ctx is, and its "i/o timeout" then blames a server that had no time to answer.
-func inTime(ctx context.Context, err error) error {
-	deadline, ok := ctx.Deadline()
-	if !ok || time.Now().Before(deadline) || !errors.Is(err, os.ErrDeadlineExceeded) {
-		return err
-	}
-	<-ctx.Done() // at once: its deadline has passed
-	return context.Cause(ctx)
 }
 
 // errGreeting: the server heard us and left. At the first connection it means

@@ -72,9 +72,10 @@ var mayImport = map[string][]string{
 	"lighthouse/internal/health":     {},
 	"lighthouse/internal/feed":       {"quorum", "quorum/story", "lighthouse/api", "lighthouse/internal/facts", "lighthouse/internal/web"},
 	"lighthouse/internal/joblog":     {"quorum"},
-	"lighthouse/internal/killer":     {"quorum", "internal/guard", "internal/wire/..."},
-	"lighthouse/internal/link":       {"lighthouse/cluster", "internal/guard"},
+	"lighthouse/internal/killer":     {"quorum", "lighthouse/internal/network", "internal/guard", "internal/wire/..."},
+	"lighthouse/internal/link":       {"lighthouse/cluster", "lighthouse/internal/network", "internal/guard"},
 	"lighthouse/internal/live":       {"lighthouse/api"},
+	"lighthouse/internal/network":    {},
 	"lighthouse/internal/page":       {},
 	"lighthouse/internal/scaling":    {"quorum", "lighthouse/api", "internal/wire/..."},
 	"lighthouse/internal/serverbeat": {"internal/wire/..."},
@@ -82,11 +83,11 @@ var mayImport = map[string][]string{
 	"lighthouse/internal/web":        {"quorum", "lighthouse/api", "lighthouse/internal/access", "lighthouse/internal/facts", "lighthouse/internal/live", "lighthouse/internal/page", "internal/wire/...", "internal/guard", "internal/perhost"},
 	"lighthouse/internal/facts":      {"quorum", "quorum/story", "lighthouse/api", "lighthouse/internal/steprate", "internal/wire/..."},
 
-	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "internal/wire/...", "internal/portlease"},
+	"lighthouse/lighthousetest": {"lighthouse", "lighthouse/cluster", "lighthouse/internal/network", "internal/wire/...", "internal/portlease"},
 
 	"lighthouse/internal/metrics": {"quorum", "internal/wire/..."},
 
-	"lighthouse/cluster":                  {"quorum", "quorum/story", "lighthouse/api", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/cluster/internal/..."},
+	"lighthouse/cluster":                  {"quorum", "quorum/story", "lighthouse/api", "internal/wire/...", "internal/guard", "internal/boundjson", "internal/perhost", "lighthouse/internal/network", "lighthouse/cluster/internal/..."},
 	"lighthouse/cluster/internal/datadir": {"internal/wire"},
 	"lighthouse/cluster/internal/disk":    {},
 	"lighthouse/cluster/internal/repair":  {},

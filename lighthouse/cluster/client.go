@@ -13,6 +13,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/lighthouse/internal/network"
 )
 
 // Membership is what operators see of a cluster.
@@ -54,7 +55,7 @@ type Client struct {
 func (c *Client) each(ctx context.Context, f func(skerrypb.ClusterClient) error) error {
 	var silent error
 	for _, addr := range c.Addrs {
-		conn, err := Dial(Machine(), c.Guard, addr)
+		conn, err := Dial(network.Machine(), c.Guard, addr)
 		if err != nil {
 			return err
 		}
@@ -123,8 +124,8 @@ func (c *Client) TransferLeader(ctx context.Context, to, reason string) error {
 }
 
 // Dial prepares calls to a server over n. It does not connect: the first call does.
-func Dial(n Network, g *guard.Guard, addr string) (*grpc.ClientConn, error) {
-	conn, err := grpc.NewClient("passthrough:///"+addr, slices.Concat(wire.DialOptions(), g.DialOptions(lighthouse(), ""), DialOptions(n))...)
+func Dial(n network.Network, g *guard.Guard, addr string) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("passthrough:///"+addr, slices.Concat(wire.DialOptions(), g.DialOptions(lighthouse(), ""), network.DialOptions(n))...)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/lighthouse/internal/network"
 )
 
 // Config is what Open needs. All but Options, Raft and DataDir is the server's.
@@ -28,7 +29,7 @@ type Config struct {
 	Listen, Advertise string
 
 	// Network makes this server's listeners and connections.
-	Network Network
+	Network network.Network
 
 	// HelloTimeout bounds a handshake with another server.
 	HelloTimeout time.Duration

@@ -18,6 +18,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/internal/logkey"
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/internal/network"
 )
 
 // How gossip watches servers. There are a handful, so each is probed often: a
@@ -51,7 +52,7 @@ type gossipNode struct {
 // openGossip starts gossip for a server of a cluster that exists. Each process
 // is a node of its own, named by raft id and boot: a server that comes back is
 // not held up by what is believed of the process before.
-func openGossip(cfg Options, network Network, adopt guard.Adoption, self wire.Server, book *directory, out zerolog.Logger) (*memberlist.Memberlist, *memberlist.Keyring, error) {
+func openGossip(cfg Options, n network.Network, adopt guard.Adoption, self wire.Server, book *directory, out zerolog.Logger) (*memberlist.Memberlist, *memberlist.Keyring, error) {
 	meta, err := json.Marshal(gossipNode{
 		Cluster: self.Cluster, RaftID: self.RaftID, Boot: self.Boot, RPC: self.RPCAddress, Raft: self.RaftAddress,
 		Version: self.Version, NonVoter: self.NonVoter, Deltas: true})
@@ -78,8 +79,6 @@ func openGossip(cfg Options, network Network, adopt guard.Adoption, self wire.Se
 	told := &gossipDelegate{cluster: self.Cluster, meta: meta, book: book}
 	c := memberlist.DefaultLANConfig()
 	c.Name = nodeName(self)
-	c.AdvertiseAddr, c.AdvertisePort = own.IP.String(), listen.Port
-	c.BindAddr, c.BindPort = listen.IP.String(), listen.Port
 	c.Label = "skerry/" + self.Cluster // a foreign cluster's packets are dropped unread
 	if cfg.GossipKeys != nil {
 		keys := cfg.GossipKeys()
@@ -95,17 +94,14 @@ func openGossip(cfg Options, network Network, adopt guard.Adoption, self wire.Se
 	c.Delegate, c.Events, c.Alive, c.Merge = told, told, told, told
 	c.Logger = log.New(gossipLog{out}, "", 0)
 	c.EnableCompression = false // what is announced would not be seen before it is unpacked
-	transport, err := newGossipTransport(network, listen.String(), c.Keyring == nil || adopt.Lenient(), func(from net.Addr, why error) {
+	transport, err := newGossipTransport(n, listen.String(), c.Keyring == nil || adopt.Lenient(), func(from net.Addr, why error) {
 		out.Warn().Err(why).Stringer(logkey.Peer, from).Msg("stream of gossip refused")
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("listen for gossip on %s: %w", cfg.GossipAddress, err)
 	}
 	c.Transport = transport
-	if listen.Port == 0 {
-		c.BindPort = transport.listener.Addr().(*net.TCPAddr).Port
-		c.AdvertisePort = c.BindPort
-	}
+	c.AdvertiseAddr, c.AdvertisePort = own.IP.String(), transport.listener.Addr().(*net.TCPAddr).Port
 	m, err := memberlist.Create(c)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("open gossip on %s: %w", cfg.GossipAddress, err), transport.Shutdown())

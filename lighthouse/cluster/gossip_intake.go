@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/perhost"
 	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/internal/network"
 )
 
 // What strangers may take of gossip's port. memberlist reads up to 20 MiB of a stream
@@ -36,13 +38,6 @@ const (
 	// maxGossipPacket bounds a packet: memberlist fills 1,400 bytes at most, and what
 	// encrypts them adds less than 100.
 	maxGossipPacket = 2 << 10
-
-	// gossipPause is between two tries to take what comes, after one that failed.
-	gossipPause = 20 * time.Millisecond
-
-	// gossipPortTries is how many free ports are tried: one may be free for streams and
-	// taken for packets.
-	gossipPortTries = 10
 )
 
 // The first bytes of what memberlist sends (its net.go).
@@ -53,9 +48,9 @@ const (
 	gossipLabel      = 244
 )
 
-// gossipTransport carries gossip over a Network, within bounds. Its goroutines end with Shutdown.
+// gossipTransport carries gossip over a network, within bounds. Its goroutines end with Shutdown.
 type gossipTransport struct {
-	network  Network
+	network  network.Network
 	listener net.Listener
 	socket   net.PacketConn // of the listener's port
 
@@ -72,8 +67,8 @@ type gossipTransport struct {
 
 // newGossipTransport listens. refused is told of streams that were cut, and must not
 // block.
-func newGossipTransport(n Network, address string, plain bool, refused func(net.Addr, error)) (*gossipTransport, error) {
-	listener, socket, err := listenGossip(n, address)
+func newGossipTransport(n network.Network, address string, plain bool, refused func(net.Addr, error)) (*gossipTransport, error) {
+	listener, socket, err := network.ListenBoth(n, address)
 	if err != nil {
 		return nil, err
 	}
@@ -88,35 +83,10 @@ func newGossipTransport(n Network, address string, plain bool, refused func(net.
 	return t, nil
 }
 
-// listenGossip listens for streams and for packets at one port.
-func listenGossip(n Network, address string) (net.Listener, net.PacketConn, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, nil, err
-	}
-	for tries := 1; ; tries++ {
-		listener, err := n.Listen(address)
-		if err != nil {
-			return nil, nil, err
-		}
-		socket, err := n.ListenPacket(net.JoinHostPort(host, portOf(listener.Addr())))
-		if err == nil {
-			return listener, socket, nil
-		}
-		err = errors.Join(err, listener.Close())
-		if port != "0" || tries == gossipPortTries { // else the free port was free of streams alone
-			return nil, nil, err
-		}
-	}
-}
-
 // FinalAdvertiseAddr implements memberlist.Transport.
 func (t *gossipTransport) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error) {
-	at := net.ParseIP(ip)
-	if short := at.To4(); short != nil {
-		at = short
-	}
-	return at, port, nil
+	at, err := netip.ParseAddr(ip)
+	return at.AsSlice(), port, err
 }
 
 // WriteTo implements memberlist.Transport.
@@ -154,7 +124,7 @@ func (t *gossipTransport) takePackets() {
 	for t.ctx.Err() == nil {
 		n, from, err := t.socket.ReadFrom(buf)
 		if err != nil {
-			_ = backoff.Sleep(t.ctx, gossipPause) // the loop looks at the ctx
+			_ = backoff.Sleep(t.ctx, gossipEvery) // the loop looks at the ctx
 			continue
 		}
 		if n == 0 || n > maxGossipPacket {
@@ -171,7 +141,7 @@ func (t *gossipTransport) takeStreams() {
 	for t.ctx.Err() == nil {
 		conn, err := t.listener.Accept()
 		if err != nil { // out of descriptors, or this transport ends
-			_ = backoff.Sleep(t.ctx, gossipPause) // the loop looks at the ctx
+			_ = backoff.Sleep(t.ctx, gossipEvery) // the loop looks at the ctx
 			continue
 		}
 		place, err := t.hosts.Enter(conn.RemoteAddr())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/skerry-ft/skerry/internal/guard"
+	"github.com/skerry-ft/skerry/lighthouse/internal/network"
 )
 
 // lighthouse is the party at the other end of what servers dial.
@@ -52,8 +53,8 @@ func acceptRaft(g *guard.Guard, conn net.Conn) (net.Conn, error) {
 }
 
 // dialRaft is the client's side: it dials, and shows what g has. ctx has a deadline.
-func dialRaft(ctx context.Context, network Network, g *guard.Guard, address string) (net.Conn, error) {
-	conn, err := network.Dial(ctx, address)
+func dialRaft(ctx context.Context, n network.Network, g *guard.Guard, address string) (net.Conn, error) {
+	conn, err := n.Dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}

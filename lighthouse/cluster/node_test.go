@@ -18,6 +18,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/testkit"
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
+	"github.com/skerry-ft/skerry/lighthouse/internal/network"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -38,7 +39,7 @@ func (idle) Revoke()                                          {}
 func startNode(t testing.TB, change func(*Config)) *testNode {
 	t.Helper()
 	slow := Timings()["slow"]
-	cfg := Config{Network: Machine(),
+	cfg := Config{Network: network.Machine(),
 		Options: Options{RaftAddress: "127.0.0.1:0", GossipAddress: "127.0.0.1:0", StableFor: 300 * time.Millisecond},
 		Raft:    RaftOptions{Heartbeat: slow.Heartbeat, Election: slow.Election, Lease: slow.Heartbeat}, // a busy machine deposes nobody
 		Listen:  portlease.ForTest(t, 1)[0], HelloTimeout: testkit.Patience, Guard: new(guard.Guard), Log: zerolog.Nop(), Sampled: zerolog.Nop(),

@@ -8,6 +8,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/portlease"
 	"github.com/skerry-ft/skerry/lighthouse"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/network"
 )
 
 // patience bounds the waits of this package. It is long, because a failure is
@@ -24,7 +25,7 @@ type Options struct {
 	Spares int
 
 	// Network is server i's, in which all have the address 127.0.0.1. nil: loopback.
-	Network func(i int) cluster.Network
+	Network func(i int) network.Network
 
 	// Change alters the configuration of server i before each of its starts.
 	Change func(i int, c *lighthouse.Config)
@@ -37,6 +38,7 @@ type Cluster struct {
 	Servers []*Server
 
 	t       testing.TB
+	tick    time.Duration // between two looks
 	configs []lighthouse.Config
 	down    []bool
 }
@@ -45,7 +47,10 @@ type Cluster struct {
 // returns when one of them leads. They are stopped when the test ends.
 func StartCluster(t testing.TB, n int, o Options) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t}
+	c := &Cluster{t: t, tick: 5 * time.Millisecond}
+	if o.Network != nil { // in virtual time a look costs more than the wait
+		c.tick = 100 * time.Millisecond
+	}
 	timing, ok := cluster.Timings()[o.Timing]
 	if !ok {
 		timing = cluster.Timings()["slow"]
@@ -196,6 +201,6 @@ func (c *Cluster) Eventually(what string, ok func() error) {
 		if time.Now().After(deadline) {
 			c.t.Fatalf("after %v: still not: %s: %v", patience, what, err)
 		}
-		<-time.After(5 * time.Millisecond)
+		<-time.After(c.tick)
 	}
 }

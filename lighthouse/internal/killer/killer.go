@@ -15,7 +15,7 @@ import (
 	"github.com/skerry-ft/skerry/internal/wire"
 	"github.com/skerry-ft/skerry/internal/wire/skerrypb"
 	"github.com/skerry-ft/skerry/internal/wire/torchftpb"
-	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/network"
 	"github.com/skerry-ft/skerry/quorum"
 )
 
@@ -29,12 +29,12 @@ type Replica struct {
 // Kill asks a replica's manager over n to end its process, speaking as g does. It returns nil if the
 // manager answered, or if its connection, once made, broke: who dies at once does not answer.
 // It blocks until then, or until ctx ends.
-func Kill(ctx context.Context, n cluster.Network, g *guard.Guard, r Replica, reason string) error {
+func Kill(ctx context.Context, n network.Network, g *guard.Guard, r Replica, reason string) error {
 	options := append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if r.Kind != quorum.KindTorchft { // torchft's managers know neither certificates nor tokens
 		options = append(wire.DialOptions(), g.DialOptions(guard.Party{Role: guard.Replica, Job: r.Job}, r.Addr)...)
 	}
-	conn, err := grpc.NewClient("passthrough:///"+r.Addr, append(options, cluster.DialOptions(n)...)...)
+	conn, err := grpc.NewClient("passthrough:///"+r.Addr, append(options, network.DialOptions(n)...)...)
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,12 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/guard"
 	"github.com/skerry-ft/skerry/lighthouse/cluster"
+	"github.com/skerry-ft/skerry/lighthouse/internal/network"
 )
 
 // Link is the connection to the leader. It is safe for concurrent use.
 type Link struct {
-	network cluster.Network
+	network network.Network
 	guard   *guard.Guard
 
 	mu     sync.Mutex
@@ -32,7 +33,7 @@ type Link struct {
 var errClosed = errors.New("this lighthouse stops")
 
 // New makes one over n that speaks as g does. It dials nothing.
-func New(n cluster.Network, g *guard.Guard) *Link { return &Link{network: n, guard: g} }
+func New(n network.Network, g *guard.Guard) *Link { return &Link{network: n, guard: g} }
 
 // To returns the connection to the leader at addr. One to another address is
 // closed, which ends every call on it: that one no longer leads.
@@ -93,7 +94,7 @@ const httpTimeout = 30 * time.Second
 
 // Transport carries forwarded HTTP requests over n. It keeps no connection: they
 // are few, and leaders change.
-func Transport(n cluster.Network, g *guard.Guard) *http.Transport {
+func Transport(n network.Network, g *guard.Guard) *http.Transport {
 	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return n.Dial(ctx, address) }
 	t := &http.Transport{DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: httpTimeout}
 	if g.TLS != nil {

@@ -1,7 +1,9 @@
-package cluster
+// Package network is what a lighthouse server dials and listens over.
+package network
 
 import (
 	"context"
+	"errors"
 	"net"
 
 	"google.golang.org/grpc"
@@ -33,6 +35,33 @@ func (machine) ListenPacket(address string) (net.PacketConn, error) {
 
 func (machine) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
+}
+
+// portTries is how many free ports ListenBoth tries: one may be free for streams and taken for
+// datagrams.
+const portTries = 10
+
+// ListenBoth listens at one port for streams and for datagrams.
+func ListenBoth(n Network, address string) (net.Listener, net.PacketConn, error) {
+	host, asked, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	for tries := 1; ; tries++ {
+		listener, err := n.Listen(address)
+		if err != nil {
+			return nil, nil, err
+		}
+		_, port, _ := net.SplitHostPort(listener.Addr().String()) // a listener's address has one
+		socket, err := n.ListenPacket(net.JoinHostPort(host, port))
+		if err == nil {
+			return listener, socket, nil
+		}
+		err = errors.Join(err, listener.Close())
+		if asked != "0" || tries == portTries {
+			return nil, nil, err
+		}
+	}
 }
 
 // DialOptions make gRPC dial over n. Over the machine's network it dials by itself, by way of a

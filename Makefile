@@ -124,7 +124,7 @@ sim-causes: ## SEEDS_EACH (2000) simulated worlds of each thing that one replica
 	go run ./cmd/skerry sim --cause all --seeds $(SEEDS_EACH) --from $(FROM)
 
 worlds: ## SEEDS (20,000) worlds of real managers and a real lighthouse in virtual time, from seed FROM (1)
-	go test -count=1 -timeout 0 -run 'TestSeeds$$' ./test/worlds -worlds.seeds $(SEEDS) -worlds.from $(FROM)
+	go test -count=1 -timeout 0 -run 'TestSeeds$$|TestSeedsOfServers$$' ./test/worlds -worlds.seeds $(SEEDS) -worlds.from $(FROM)
 
 mutants: ## the simulator with one rule taken out at a time: each must be found
 	go run ./cmd/skerry sim --mutant all --seeds 400

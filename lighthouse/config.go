@@ -46,6 +46,10 @@ const (
 	minTimeout = time.Millisecond
 )
 
+// Network makes a server's listeners and connections: those for clients, for raft and for gossip,
+// and those to other servers and to managers.
+type Network = network.Network
+
 // CheckJob says what is wrong with the name of a job.
 func CheckJob(name string) error {
 	_, err := wire.CheckJob(name)

@@ -26,6 +26,12 @@
 // TestManyTrain), a link of the data plane that is cut one way (over TCP it is cut both
 // ways, with another error; test/chaos has network namespaces).
 //
+// # Servers
+//
+// In inWorldOfServers the lighthouse is three servers, with their raft, gossip and disks, each on
+// a host of its own: they are killed, stopped, cut off from each other or from replicas, both ways
+// or one. TestSeedsOfServers draws that.
+//
 // # What checkers look at
 //
 // What is true of the world: which process is up, which link is whole, whether a

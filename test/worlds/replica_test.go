@@ -201,7 +201,7 @@ func (r *replica) spawn(life string, rank int, group string) *proc {
 		r.manners.tuneRank(p)
 	}
 	cfg := manager.Config{
-		ReplicaID: r.name, Lighthouse: []string{houseAddr}, GroupRank: rank, GroupWorldSize: r.size, GroupStore: group,
+		ReplicaID: r.name, Lighthouse: r.w.lighthouse, GroupRank: rank, GroupWorldSize: r.size, GroupStore: group,
 		StepTimeout: r.w.o.stepTimeout, HealTimeout: r.w.o.healTimeout, MinReplicas: r.w.o.rules.MinReplicas,
 		Backend: p.backend, Transport: p.healer, Network: p.host, OnEvent: func(e manager.Event) { r.w.book.event(p, e) },
 		Log: r.w.log.With().Str("name", p.name).Logger(),

@@ -59,7 +59,8 @@ type world struct {
 	memory *cluster.Memory
 	book   *book
 
-	house *house
+	house      *house   // nil where there are servers
+	lighthouse []string // addresses
 
 	newcomers int                      // how many
 	onExit    func(p *proc, err error) // told of a process that ends by itself; nil: nothing
@@ -83,18 +84,24 @@ func inWorld(t *testing.T, o options, script func(w *world)) {
 	t.Helper()
 	outer := t
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{
-			t: t, outer: outer, o: o, began: time.Now(), net: nettest.New(), plane: pgtest.NewMemory(), heals: newHeals(),
-			log: zerolog.Nop(), memory: cluster.NewMemory(),
-		}
-		if *worldLog {
-			w.log = zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "04:05.000"}).With().Timestamp().Logger()
-		}
-		w.book = newBook(w)
-		w.house = w.startHouse()
+		w := newWorld(t, outer, o)
+		w.house, w.lighthouse = w.startHouse(), []string{houseAddr}
 		defer w.end()
 		script(w)
 	})
+}
+
+// newWorld makes a world without a lighthouse.
+func newWorld(bubble, outer *testing.T, o options) *world {
+	w := &world{
+		t: bubble, outer: outer, o: o, began: time.Now(), net: nettest.New(), plane: pgtest.NewMemory(), heals: newHeals(),
+		log: zerolog.Nop(), memory: cluster.NewMemory(),
+	}
+	if *worldLog {
+		w.log = zerolog.New(zerolog.ConsoleWriter{Out: os.Stderr, TimeFormat: "04:05.000"}).With().Timestamp().Logger()
+	}
+	w.book = newBook(w)
+	return w
 }
 
 // end stops everything that still runs.
@@ -103,7 +110,9 @@ func (w *world) end() {
 	for _, p := range w.procs() {
 		p.stop()
 	}
-	w.house.stop()
+	if w.house != nil {
+		w.house.stop()
+	}
 	if w.t.Failed() || w.outer.Failed() {
 		w.book.print()
 	}

@@ -121,6 +121,23 @@ func TestWorldLeaderIsCutOff(t *testing.T) {
 	})
 }
 
+// A replica that does not reach the leader, and reaches the other servers, takes part by way of
+// them, for as long as that lasts.
+func TestWorldAReplicaDoesNotReachTheLeader(t *testing.T) {
+	t.Parallel()
+	inWorldOfServers(t, usual(), func(w *world, s *servers) {
+		all := w.replicas(3, quick())
+		w.reach(20, 10*time.Second, all...)
+		w.book.fault("a", "out of the leader's reach")
+		w.net.HoldBoth(all[0].ranks[0].host.Name, s.hosts[s.all.Leader()].Name, true)
+		time.Sleep(time.Second)
+		all[2].kill()
+		w.reach(all[1].ranks[0].atStep()+200, 20*time.Second, all[:2]...)
+		all[2].start()
+		w.reach(all[1].ranks[0].atStep()+200, 20*time.Second, all...)
+	})
+}
+
 // A replica comes while the leader dies: the next one takes it in, at whichever moment that was.
 func TestWorldALeaderDiesUnderANewcomer(t *testing.T) {
 	t.Parallel()

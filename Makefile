@@ -123,7 +123,7 @@ scale-sim: ## one job of REPLICAS (1,000) in virtual time, by the rules and by w
 sim-causes: ## SEEDS_EACH (2000) simulated worlds of each thing that one replica, link or server can suffer: the others go on
 	go run ./cmd/skerry sim --cause all --seeds $(SEEDS_EACH) --from $(FROM)
 
-worlds: ## SEEDS (20,000) worlds of real managers and a real lighthouse in virtual time, from seed FROM (1)
+worlds: ## SEEDS (20,000) worlds of real managers and a real lighthouse in virtual time, an eighth as many of three servers, from seed FROM (1)
 	go test -count=1 -timeout 0 -run 'TestSeeds$$|TestSeedsOfServers$$' ./test/worlds -worlds.seeds $(SEEDS) -worlds.from $(FROM)
 
 mutants: ## the simulator with one rule taken out at a time: each must be found

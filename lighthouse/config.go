@@ -63,9 +63,9 @@ type Config struct {
 	// other hosts reach it, Guard must have a token or certificates, or say Open.
 	Listen string
 
-	// Network makes the server's listeners and connections, to other servers and to
-	// managers. nil means network.Machine.
-	Network network.Network
+	// Network makes the server's listeners and connections. nil is this machine's: RPC then
+	// goes by way of a proxy, where the environment names one.
+	Network Network
 
 	// Advertise is the address, "host:port", by which clients find this server
 	// again; it is told to every session. Empty advertises Listen's address if

@@ -37,6 +37,9 @@ func TestReplicasSpeakNoRaft(t *testing.T) {
 			conn := tls.Client(plain, replica.TLS.Client(m.GetRaftAddress(), guard.Party{Role: guard.Lighthouse}))
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(patience))
+			if err := conn.HandshakeContext(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 			if err := (guard.Dialogue{Token: replica.Token, Purpose: "raft"}).Run(conn); err == nil {
 				t.Error("a replica's proof of the token opened raft's port")
 			}

@@ -31,7 +31,7 @@ func TestForwardedHandoverIsMadeOnce(t *testing.T) {
 	inBubble(t, func(t *virtual) {
 		delays := make([]atomic.Int64, 3)
 		c := startCluster(t, 3, lighthousetest.Options{Change: func(i int, cfg *lighthouse.Config) {
-			cfg.Raft.Election, cfg.Raft.Lease = 5*time.Second, cfg.Raft.Heartbeat // a starved server elects no other by chance
+			cfg.Raft.Election = 5 * time.Second
 			cfg.Raft.Disk = func(d cluster.Disk) cluster.Disk { return slowPromises{d, &delays[i]} }
 		}})
 		settled(t, c, 0, []int{0, 1, 2}, nil)

@@ -28,8 +28,8 @@ func (m refusingManager) Kill(context.Context, *skerrypb.KillRequest) (*skerrypb
 }
 
 // A manager that refuses a kill is quoted in its own words, without what its transport
-// puts around them, to who asks by HTTP and by RPC. In real time: a lighthouse dials
-// managers by itself.
+// puts around them, to who asks by HTTP and by RPC. In real time: the managers listen on
+// loopback.
 func TestKillThatTheManagerRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -9,10 +9,9 @@ import (
 	"github.com/skerry-ft/skerry/internal/testkit"
 )
 
-// How many tests run at a time, unless -parallel says otherwise. They wait for
-// elections and timeouts rather than compute, so the usual number, that of the
-// processors, leaves the machine idle; more than these upset one another's
-// elections.
+// How many tests run at a time, unless -parallel says otherwise. Those in real time
+// wait for timeouts and disks rather than compute, so the usual number, that of the
+// processors, leaves the machine idle.
 const (
 	testsAtOnce     = 8
 	testsAtOnceRace = 4

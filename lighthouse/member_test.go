@@ -246,7 +246,7 @@ func TestTransferLeader(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		client := skerrypb.NewClusterClient(dial(t, c.Servers[c.Followers()[0]].Addr))
-		c.Eventually("the named server may lead", func() error { // on a busy machine its health is known later
+		c.Eventually("the named server may lead", func() error { // its health is known later
 			_, err := client.TransferLeader(ctx, &skerrypb.TransferLeaderRequest{To: c.Servers[to].Addr})
 			if err != nil && status.Code(err) != codes.FailedPrecondition {
 				t.Fatal(err)

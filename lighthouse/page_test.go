@@ -159,7 +159,7 @@ func serveManagers(t *testing.T, managers *grpc.Server) string {
 	return listener.Addr().String()
 }
 
-// In real time: a lighthouse dials managers by itself.
+// In real time: the managers listen on loopback.
 func TestKillCallsTheManager(t *testing.T) {
 	t.Parallel()
 	killed := make(chan string, 2)

@@ -59,7 +59,7 @@ func TestAHandoverIsTold(t *testing.T) {
 		if got := transfer("nowhere:1"); got != http.StatusNotFound {
 			t.Errorf("to a server that is not there: %d", got)
 		}
-		c.Eventually("the named server may lead", func() error { // on a busy machine its health is known later
+		c.Eventually("the named server may lead", func() error { // its health is known later
 			if got := transfer(c.Servers[to].Addr); got != http.StatusNoContent && c.Leader() != to {
 				return fmt.Errorf("answer %d", got)
 			}

@@ -54,8 +54,8 @@ func (c *Client) connect(ctx context.Context) (*clientConn, error) {
 	nc, err := c.cfg.Dial(ctx, "tcp", c.addr)
 	if err != nil {
 		if at, ok := ctx.Deadline(); ok && !time.Now().Before(at) && errors.Is(err, os.ErrDeadlineExceeded) {
-			<-ctx.Done() // at once: the dialer saw the deadline first, and its error blames the server
-			err = context.Cause(ctx)
+			<-ctx.Done() // at once: the dialer saw the deadline first, and its error says that the server is gone
+			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Network carries bytes between hosts. Its links are directed, and can be held: what is
-// sent over a held link arrives when it is let go, as over a switch that reboots. Safe for
+// sent over a held link arrives when it is let go, as over a switch that reboots; datagrams are lost. Safe for
 // concurrent use.
 type Network struct {
 	mu struct {
@@ -93,7 +93,7 @@ func (n *Network) Whole() bool {
 	return true
 }
 
-// Host is one process's place in the network: a manager.Network and a cluster.Network. Safe for concurrent use.
+// Host is one process's place in the network: a manager.Network and a lighthouse.Network. Safe for concurrent use.
 type Host struct {
 	Name string
 

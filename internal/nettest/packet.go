@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// socket takes datagrams at one address. What is sent over a held link, to nobody, or to whoever
-// has as many to read already, is lost.
+// socket takes datagrams at one address. What is sent over a held link, to an address without a
+// socket, or to a socket whose queue is full, is lost.
 type socket struct {
 	host  *Host
 	addr  *net.UDPAddr
@@ -60,6 +60,11 @@ func (s *socket) ReadFrom(p []byte) (int, net.Addr, error) {
 }
 
 func (s *socket) WriteTo(p []byte, to net.Addr) (int, error) {
+	select {
+	case <-s.done:
+		return 0, net.ErrClosed
+	default:
+	}
 	n := s.host.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -100,7 +105,7 @@ func (s *socket) Close() error {
 
 func (s *socket) LocalAddr() net.Addr { return s.addr }
 
-// SetDeadline does nothing: nobody here reads with one.
+// SetDeadline does nothing: gossip sets none.
 func (s *socket) SetDeadline(time.Time) error { return nil }
 
 // SetReadDeadline does nothing.

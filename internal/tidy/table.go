@@ -92,6 +92,8 @@ var mayImport = map[string][]string{
 	"lighthouse/cluster/internal/disk":    {},
 	"lighthouse/cluster/internal/repair":  {},
 
+	"lighthouse/cluster/internal/gossiphead": {"internal/wire"},
+
 	"manager/internal/final":    {},
 	"manager/internal/tasks":    {},
 	"manager/internal/blame":    {"pg"},

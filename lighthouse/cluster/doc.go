@@ -54,7 +54,7 @@
 //	terms.run        the leadership           raft's leadership changes          ctx ends, or it cannot be established
 //	Node.ask         one introduction         its answer                         a second at most
 //	raftStream.take  raft's listener          connections, their handshakes      Close
-//	gossipTransport  gossip's listener        packets and streams                Close
+//	gossipTransport  gossip's port            packets and streams                Close
 //	Disk.StoreLogs   one write of raft's log  the disk                           it answers; a stop waits some seconds for it
 //	Disk.persist     one of raft's promises   the disk                           it answers, or raft has ended
 //	Disk.End         raft's end, its files    the two above                      they have; left behind if the disk hangs

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -16,7 +14,7 @@ import (
 
 	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/internal/perhost"
-	"github.com/skerry-ft/skerry/internal/wire"
+	"github.com/skerry-ft/skerry/lighthouse/cluster/internal/gossiphead"
 	"github.com/skerry-ft/skerry/lighthouse/internal/network"
 )
 
@@ -38,14 +36,6 @@ const (
 	// maxGossipPacket bounds a packet: memberlist fills 1,400 bytes at most, and what
 	// encrypts them adds less than 100.
 	maxGossipPacket = 2 << 10
-)
-
-// The first bytes of what memberlist sends (its net.go).
-const (
-	gossipPushPull   = 6
-	gossipUser       = 8
-	gossipCompressed = 9
-	gossipLabel      = 244
 )
 
 // gossipTransport carries gossip over a network, within bounds. Its goroutines end with Shutdown.
@@ -114,9 +104,9 @@ func (t *gossipTransport) StreamCh() <-chan net.Conn { return t.streams }
 // Shutdown implements memberlist.Transport. Streams that are being looked at are cut.
 func (t *gossipTransport) Shutdown() error {
 	t.cancel()
-	err := errors.Join(t.listener.Close(), t.socket.Close())
+	_, _ = t.listener.Close(), t.socket.Close() // where memberlist could not begin, for the second time
 	t.running.Wait()
-	return err
+	return nil
 }
 
 func (t *gossipTransport) takePackets() {
@@ -124,7 +114,7 @@ func (t *gossipTransport) takePackets() {
 	for t.ctx.Err() == nil {
 		n, from, err := t.socket.ReadFrom(buf)
 		if err != nil {
-			_ = backoff.Sleep(t.ctx, gossipEvery) // the loop looks at the ctx
+			t.failed(t.socket.LocalAddr(), err)
 			continue
 		}
 		if n == 0 || n > maxGossipPacket {
@@ -137,11 +127,18 @@ func (t *gossipTransport) takePackets() {
 	}
 }
 
+// failed tells that nothing could be taken, because descriptors ran out, say, and waits a moment.
+func (t *gossipTransport) failed(at net.Addr, err error) {
+	if backoff.Sleep(t.ctx, gossipEvery) == nil { // else this transport ends
+		t.refused(at, err)
+	}
+}
+
 func (t *gossipTransport) takeStreams() {
 	for t.ctx.Err() == nil {
 		conn, err := t.listener.Accept()
-		if err != nil { // out of descriptors, or this transport ends
-			_ = backoff.Sleep(t.ctx, gossipEvery) // the loop looks at the ctx
+		if err != nil {
+			t.failed(t.listener.Addr(), err)
 			continue
 		}
 		place, err := t.hosts.Enter(conn.RemoteAddr())
@@ -203,120 +200,10 @@ func (s *gossipStream) Close() error {
 	return s.Conn.Close()
 }
 
-// check looks at what a stream begins with, and takes none of it: memberlist makes
-// room for what is announced there.
+// check looks at what a stream begins with, and takes none of it.
 func (s *gossipStream) check() error {
 	if err := s.SetReadDeadline(time.Now().Add(gossipTimeout)); err != nil {
 		return err
 	}
-	h := gossipHead{from: s.ahead}
-	kind, err := h.one()
-	if err == nil && kind == gossipLabel {
-		var size byte
-		if size, err = h.one(); err == nil {
-			_, err = h.next(int(size))
-		}
-		if err == nil {
-			kind, err = h.one()
-		}
-	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("read what gossip begins with: %w", err)
-	case kind == gossipUser, kind == gossipCompressed:
-		return fmt.Errorf("a stream of gossip of kind %d, which this server does not read without a key", kind)
-	case kind == gossipPushPull:
-		return h.pool()
-	}
-	return nil
-}
-
-// gossipHead reads on in a stream's beginning, and takes none of it.
-type gossipHead struct {
-	from *bufio.Reader
-	at   int
-}
-
-func (h *gossipHead) next(n int) ([]byte, error) {
-	b, err := h.from.Peek(h.at + n)
-	if err != nil {
-		return nil, err
-	}
-	b = b[h.at:]
-	h.at += n
-	return b, nil
-}
-
-func (h *gossipHead) one() (byte, error) {
-	b, err := h.next(1)
-	if err != nil {
-		return 0, err
-	}
-	return b[0], nil
-}
-
-var errGossipHead = errors.New("the head of a pool of gossip is malformed")
-
-// pool reads the head of a pool: a msgpack map of how many nodes and bytes follow, and
-// a flag, each once.
-func (h *gossipHead) pool() error {
-	most := map[string]uint64{"Nodes": wire.MaxServers, "UserStateLen": 0, "Join": 1}
-	if b, err := h.one(); err != nil || b != 0x80|byte(len(most)) {
-		return errors.Join(errGossipHead, err)
-	}
-	for len(most) > 0 {
-		name, err := h.text()
-		if err != nil {
-			return err
-		}
-		value, err := h.number()
-		if err != nil {
-			return err
-		}
-		bound, ok := most[name]
-		if !ok {
-			return errGossipHead
-		}
-		if value > bound {
-			return fmt.Errorf("a pool of gossip with %s = %d, want at most %d", name, value, bound)
-		}
-		delete(most, name)
-	}
-	return nil
-}
-
-// text reads a string of up to 31 bytes.
-func (h *gossipHead) text() (string, error) {
-	b, err := h.one()
-	if err != nil || b&0xe0 != 0xa0 {
-		return "", errors.Join(errGossipHead, err)
-	}
-	text, err := h.next(int(b & 0x1f))
-	return string(text), err
-}
-
-// number reads a whole number that is not negative, or a flag.
-func (h *gossipHead) number() (uint64, error) {
-	b, err := h.one()
-	switch {
-	case err != nil:
-		return 0, err
-	case b < 0x80:
-		return uint64(b), nil
-	case b == 0xc2, b == 0xc3:
-		return uint64(b & 1), nil
-	case b < 0xcc, b > 0xd3:
-		return 0, errGossipHead
-	}
-	size := 1 << (b & 3) // 0xcc to 0xcf are unsigned, 0xd0 to 0xd3 signed; of 1 to 8 bytes
-	raw, err := h.next(size)
-	if err != nil {
-		return 0, err
-	}
-	var wide [8]byte
-	if b >= 0xd0 && raw[0]&0x80 != 0 {
-		return 0, errGossipHead
-	}
-	copy(wide[8-size:], raw)
-	return binary.BigEndian.Uint64(wide[:]), nil
+	return gossiphead.Check(s.ahead)
 }

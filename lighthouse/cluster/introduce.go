@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"syscall"
@@ -51,7 +50,7 @@ func (n *Node) hear(i wire.Introduction) error {
 		return fmt.Errorf("%w: %s is %s's and %s's: one data dir is a copy of the other's; start it with an empty one",
 			errTwice, s.RaftID, n.me().RPCAddress, s.RPCAddress)
 	}
-	if e, ok := n.book.find(s.RaftID); ok && e.alive && e.Boot != s.Boot && e.RPC != s.RPCAddress && !refuses(e.RPC) {
+	if e, ok := n.book.find(s.RaftID); ok && e.alive && e.Boot != s.Boot && e.RPC != s.RPCAddress && !n.refuses(e.RPC) {
 		return fmt.Errorf("%w: %s is alive at %s and starts at %s: one data dir is a copy of the other's; start it with an empty one",
 			errTwice, s.RaftID, e.RPC, s.RPCAddress)
 	}
@@ -66,8 +65,10 @@ func (n *Node) hear(i wire.Introduction) error {
 // refuses tells whether nobody listens at address any more: gossip may take long
 // to see that a server was killed, above all if it is alone to see it. One that
 // does not answer at all may only be out of our reach.
-func refuses(address string) bool {
-	conn, err := net.DialTimeout("tcp", address, refusedTimeout)
+func (n *Node) refuses(address string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), refusedTimeout)
+	defer cancel()
+	conn, err := n.cfg.Network.Dial(ctx, address)
 	if err == nil {
 		_ = conn.Close() // nothing was said
 	}

@@ -31,7 +31,7 @@ type Options struct {
 	Change func(i int, c *lighthouse.Config)
 }
 
-// Cluster is several servers that found a cluster together, on loopback, each
+// Cluster is several servers that found a cluster together, each
 // with a data dir. It is owned by one goroutine.
 type Cluster struct {
 	// Servers are the founders and then the spares. Restart replaces one.

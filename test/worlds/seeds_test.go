@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	seedCount = flag.Int("worlds.seeds", 0, "how many seeds TestSeeds runs; 0: a few")
+	seedCount = flag.Int("worlds.seeds", 0, "how many seeds TestSeeds runs, and TestSeedsOfServers an eighth as many; 0: a few")
 	seedFrom  = flag.Uint64("worlds.from", 1, "the first seed")
 )
 

@@ -32,9 +32,9 @@ func inWorldOfServers(t *testing.T, o options, script func(w *world, s *servers)
 				s.hosts = append(s.hosts, w.net.Host(fmt.Sprintf("lighthouse-%d", i)))
 				return s.hosts[i]
 			},
-			Change: func(_ int, cfg *lighthouse.Config) {
+			Change: func(i int, cfg *lighthouse.Config) {
 				cfg.Rules, cfg.BeatInterval = o.rules, o.beat
-				cfg.Log = w.log
+				cfg.Log = w.log.With().Str("name", s.hosts[i].Name).Logger()
 			},
 		})
 		w.lighthouse = s.all.Addresses()
@@ -43,12 +43,17 @@ func inWorldOfServers(t *testing.T, o options, script func(w *world, s *servers)
 	})
 }
 
-// kill ends a server as the death of its process does, and return says which.
-func (s *servers) kill(i int) int {
+// kill ends a server as others see the death of its process: its connections break, and it says
+// nothing more. Its disk is left in order: test/failover kills processes.
+func (s *servers) kill(i int) {
+	s.silence(i)
+	s.all.Stop(i)
+}
+
+// silence is the first moment of kill.
+func (s *servers) silence(i int) {
 	s.w.book.fault(s.hosts[i].Name, "killed")
 	s.hosts[i].Kill()
-	s.all.Stop(i)
-	return i
 }
 
 // start starts a server again, with what is on its disk.
@@ -69,6 +74,12 @@ func (s *servers) cutOff(i int, cut bool) {
 	}
 }
 
+// leads says whether a server does, as far as it knows.
+func (s *servers) leads(i int) bool {
+	st, err := s.all.Servers[i].Lighthouse.Status(s.w.t.Context())
+	return err == nil && st.Leads
+}
+
 // A leader that dies holds up nobody; a replica that dies then, and comes back, is the next
 // leader's affair.
 func TestWorldLeaderDies(t *testing.T) {
@@ -77,7 +88,8 @@ func TestWorldLeaderDies(t *testing.T) {
 		all := w.replicas(3, quick())
 		w.reach(20, 10*time.Second, all...)
 		w.book.watch()
-		dead := s.kill(s.all.Leader())
+		dead := s.all.Leader()
+		s.kill(dead)
 		time.Sleep(5 * time.Second)
 		holdsUpNobody(w)
 		all[2].kill()
@@ -95,9 +107,11 @@ func TestWorldAReplicaDiesWithTheLeader(t *testing.T) {
 		all := w.replicas(3, quick())
 		w.reach(20, 10*time.Second, all...)
 		leader := s.all.Leader()
+		s.silence(leader)
 		all[2].kill()
-		s.kill(leader)
-		w.reach(all[0].ranks[0].atStep()+200, 15*time.Second, all[:2]...)
+		at := all[0].ranks[0].atStep()
+		s.all.Stop(leader)
+		w.reach(at+200, 15*time.Second, all[:2]...)
 	})
 }
 
@@ -112,10 +126,14 @@ func TestWorldLeaderIsCutOff(t *testing.T) {
 		s.cutOff(old, true)
 		all[2].kill()
 		w.reach(all[0].ranks[0].atStep()+200, 20*time.Second, all[:2]...)
+		w.within(5*time.Second, "one of the others leads", func() bool { return s.leads((old+1)%3) || s.leads((old+2)%3) })
 		all[2].start()
 		w.reach(all[0].ranks[0].atStep()+100, 20*time.Second, all...)
 		s.cutOff(old, false)
 		time.Sleep(5 * time.Second)
+		if s.leads(old) {
+			t.Error("the old leader leads again, with an older ledger than the others'")
+		}
 		all[1].kill()
 		w.reach(all[0].ranks[0].atStep()+200, 20*time.Second, all[0], all[2])
 	})

@@ -12,7 +12,8 @@ import (
 )
 
 // Network makes a server's listeners and connections: those for clients, for raft and for gossip,
-// and those to other servers and to managers.
+// and those to other servers and to managers. Addresses are those of package net: *net.TCPAddr and
+// *net.UDPAddr.
 type Network interface {
 	// Listen listens at "host:port"; port 0 is any free one.
 	Listen(address string) (net.Listener, error)
@@ -27,10 +28,18 @@ func Machine() Network { return machine{} }
 
 type machine struct{}
 
+// packetBuffer holds what comes while this process is not on a processor: a server that does not
+// answer gossip's probes in time is taken for dead.
+const packetBuffer = 2 << 20
+
 func (machine) Listen(address string) (net.Listener, error) { return netaddr.Listen(address) }
 
 func (machine) ListenPacket(address string) (net.PacketConn, error) {
-	return net.ListenPacket("udp", address)
+	socket, err := net.ListenPacket("udp", address)
+	if udp, ok := socket.(*net.UDPConn); ok {
+		_ = udp.SetReadBuffer(packetBuffer) // what the machine gives of it is enough
+	}
+	return socket, err
 }
 
 func (machine) Dial(ctx context.Context, address string) (net.Conn, error) {

@@ -3,8 +3,11 @@ package pg
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
 
+	"github.com/skerry-ft/skerry/internal/backoff"
 	"github.com/skerry-ft/skerry/pg/internal/inorder"
 )
 
@@ -37,6 +40,10 @@ type Managed struct {
 	queue   *inorder.Queue[*managedRelay, *Work]
 	blanks  blanks
 	subs    sync.Pool // calls for the ops of batches
+
+	// issuing is read-locked from when an op is given its roster until it is submitted below:
+	// in another quorum's group that roster is not the others'.
+	issuing sync.RWMutex
 }
 
 // managedOp is what Managed notes of an op.
@@ -58,8 +65,15 @@ func NewManaged(b Backend, p Participation) *Managed {
 	return m
 }
 
-// Configure configures the backend: for the members, not the participants.
+// Configure configures the backend: for the members, not the participants. An op that is being
+// issued for the quorum before comes first, and fails with it.
 func (m *Managed) Configure(ctx context.Context, c Config) error {
+	for !m.issuing.TryLock() {
+		if err := backoff.Sleep(ctx, time.Millisecond); err != nil {
+			return fmt.Errorf("configure quorum %d: an op of the one before is still being issued: %w", c.QuorumID, err)
+		}
+	}
+	m.issuing.Unlock()
 	m.blanks.drop()
 	return m.track.configure(ctx, m.backend, c)
 }
@@ -121,17 +135,11 @@ func (m *Managed) issue(ctx context.Context, r *managedRelay, mayWait bool) bool
 		r.Submit(m.backend, *r.Op())
 		return true
 	}
-	if m.manager.Errored(r.State.attempt) {
-		r.Finish(nil)
-		return true
-	}
-	roster, ok := m.manager.Roster(r.State.attempt)
-	if !ok {
+	for !m.issueNow(r) {
 		if !mayWait {
 			return false
 		}
-		var err error
-		if roster, err = m.waitRoster(ctx, r); err != nil {
+		if err := m.waitRoster(ctx, r); err != nil {
 			err = m.queue.CauseOf(err)
 			if r.State.seat != nil {
 				r.State.seat.err = err
@@ -140,7 +148,22 @@ func (m *Managed) issue(ctx context.Context, r *managedRelay, mayWait bool) bool
 			return true
 		}
 	}
+	return true
+}
+
+// issueNow submits r below, or ends it. It returns false if its roster is not known.
+func (m *Managed) issueNow(r *managedRelay) bool {
+	m.issuing.RLock()
+	if m.manager.Errored(r.State.attempt) {
+		m.issuing.RUnlock()
+		r.Finish(nil)
+		return true
+	}
+	defer m.issuing.RUnlock()
+	roster, ok := m.manager.Roster(r.State.attempt)
 	switch {
+	case !ok:
+		return false
 	case r.State.seat != nil:
 		m.sit(r.State.seat, r.State.attempt, roster)
 		r.Finish(nil)
@@ -158,13 +181,14 @@ func (m *Managed) issue(ctx context.Context, r *managedRelay, mayWait bool) bool
 	return true
 }
 
-func (m *Managed) waitRoster(ctx context.Context, r *managedRelay) (Roster, error) {
+func (m *Managed) waitRoster(ctx context.Context, r *managedRelay) error {
 	if deadline := r.Op().Deadline; !deadline.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	return m.manager.WaitRoster(ctx, r.State.attempt)
+	_, err := m.manager.WaitRoster(ctx, r.State.attempt)
+	return err
 }
 
 // fail ends r, which was not submitted.

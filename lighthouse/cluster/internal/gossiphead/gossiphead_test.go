@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestPool: memberlist's own head of a pool is let in; one that announces more
+// TestGossipHead: memberlist's own head of a pool is let in; one that announces more
 // than there may be is not, however it is written.
-func TestPool(t *testing.T) {
+func TestGossipHead(t *testing.T) {
 	t.Parallel()
 	const rest = "\xacUserStateLen\x00\xa4Join\xc2"
 	for text, want := range map[string]string{

@@ -30,7 +30,7 @@ import (
 // guarded dials with a guard.
 func guarded(t testing.TB, g *guard.Guard, addr string) *grpc.ClientConn {
 	t.Helper()
-	conn, err := cluster.Dial(clientNetwork(t), g, addr)
+	conn, err := cluster.Dial(networkOf(t), g, addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,9 +47,7 @@ func browser(t testing.TB, g *guard.Guard) *http.Client {
 	}
 	transport := httpTransport(t)
 	if g != nil && g.TLS != nil {
-		transport.DialTLSContext = guard.DialTLS(transport.DialContext, patience, func(address string) *tls.Config {
-			return g.TLS.Client(address, guard.Party{Role: guard.Lighthouse})
-		})
+		transport.DialTLSContext = g.TLS.DialOver(transport.DialContext, guard.Party{Role: guard.Lighthouse}, patience)
 	}
 	return &http.Client{
 		Transport: transport, Jar: jar, Timeout: patience,

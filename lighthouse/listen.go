@@ -39,14 +39,13 @@ func (c *Config) checkListeners(g *guard.Guard) error {
 // checkAdvertised refuses a server on loopback that other hosts are told of, or
 // are to make a cluster with.
 func (c *Config) checkAdvertised(ctx context.Context) error {
-	listen := c.Listen
-	if reached, err := netaddr.Reached(ctx, listen); err != nil || reached {
+	if reached, err := netaddr.Reached(ctx, c.Listen); err != nil || reached {
 		return err
 	}
-	_, port, _ := net.SplitHostPort(listen) // Reached has looked at it
+	_, port, _ := net.SplitHostPort(c.Listen) // Reached has looked at it
 	refused := func(field, address string) error {
 		return fmt.Errorf("Listen = %s (--bind) is loopback, which no other host reaches, and %s = %s is not: set --bind :%s, or this host's address",
-			listen, field, address, port)
+			c.Listen, field, address, port)
 	}
 	if host, _, err := net.SplitHostPort(c.Advertise); err == nil && !netaddr.Loopback(host) {
 		return refused("Advertise", c.Advertise)

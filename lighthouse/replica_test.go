@@ -32,7 +32,7 @@ func dial(t testing.TB, addr string) *grpc.ClientConn {
 func connect(t testing.TB, addr string) *grpc.ClientConn {
 	t.Helper()
 	options := append(wire.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	conn, err := grpc.NewClient("passthrough:///"+addr, append(options, network.DialOptions(clientNetwork(t))...)...)
+	conn, err := grpc.NewClient("passthrough:///"+addr, append(options, network.DialOptions(networkOf(t))...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

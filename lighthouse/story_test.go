@@ -14,11 +14,15 @@ import (
 	"github.com/skerry-ft/skerry/quorum"
 )
 
-// toldAsFinished waits until a run is told as finished, in the ledger: what is still on its way
-// there may be lost by a leader that dies.
+// toldAsFinished waits until a run is told as finished, and then until that is in the ledger: what
+// is still on its way there may be lost by a leader that dies.
 func toldAsFinished(t testing.TB, l *lighthousetest.Server) {
 	t.Helper()
 	testkit.Eventually(t, "the run is told as finished", func() bool {
+		told := events(t, l, "?job=default")
+		return len(told) > 0 && told[len(told)-1].Kind == "finished"
+	})
+	testkit.Eventually(t, "it is in the ledger", func() bool {
 		told := l.Lighthouse.Told("default")
 		return len(told) > 0 && told[len(told)-1].Kind == "finished"
 	})

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/skerry-ft/skerry/internal/nettest"
 	"github.com/skerry-ft/skerry/lighthouse"
@@ -36,15 +35,11 @@ func inBubble(t *testing.T, test func(t *virtual)) {
 // start is lighthousetest.Start, in the bubble's network if t has one.
 func start(t testing.TB, change func(*lighthouse.Config)) *lighthousetest.Server {
 	t.Helper()
-	v, ok := t.(*virtual)
-	if !ok {
-		return lighthousetest.Start(t, change)
-	}
 	return lighthousetest.Start(t, func(c *lighthouse.Config) {
+		c.Network = networkOf(t)
 		if change != nil {
 			change(c)
 		}
-		c.Network = v.host
 	})
 }
 
@@ -53,14 +48,13 @@ func start(t testing.TB, change func(*lighthouse.Config)) *lighthousetest.Server
 func startCluster(t testing.TB, n int, o lighthousetest.Options) *lighthousetest.Cluster {
 	t.Helper()
 	if v, ok := t.(*virtual); ok {
-		t.Cleanup(func() { <-time.After(time.Minute) }) // gossip's last probes end after their servers
 		o.Network = func(i int) network.Network { return v.network.Host(fmt.Sprintf("server-%d", i)) }
 	}
 	return lighthousetest.StartCluster(t, n, o)
 }
 
-// clientNetwork is what the clients of a test dial over: the bubble's network if t has one.
-func clientNetwork(t testing.TB) network.Network {
+// networkOf is what a test goes by: the bubble's network if t has one.
+func networkOf(t testing.TB) network.Network {
 	if v, ok := t.(*virtual); ok {
 		return v.host
 	}
@@ -69,7 +63,7 @@ func clientNetwork(t testing.TB) network.Network {
 
 // httpTransport makes each request over a connection of its own.
 func httpTransport(t testing.TB) *http.Transport {
-	n := clientNetwork(t)
+	n := networkOf(t)
 	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return n.Dial(ctx, address) }
 	return &http.Transport{DialContext: dial, DisableKeepAlives: true, DisableCompression: true}
 }

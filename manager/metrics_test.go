@@ -150,7 +150,7 @@ func TestMetricsAreGuarded(t *testing.T) {
 	as := func(p guard.Party, name string) *http.Client {
 		g := guardtest.Open(t, c.PartyOptions(t, p, name))
 		return &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-			DialTLSContext: g.TLS.DialContext(guard.Party{Role: guard.Replica, Job: "vision"}, patience)}}
+			DialTLSContext: g.TLS.DialOver(new(net.Dialer).DialContext, guard.Party{Role: guard.Replica, Job: "vision"}, patience)}}
 	}
 	operator := as(guard.Party{Role: guard.Operator}, "operator")
 	for _, tc := range []struct {
@@ -173,7 +173,7 @@ func TestMetricsAreGuarded(t *testing.T) {
 	caOnly := guardtest.Open(t, guard.Options{TLSCA: filepath.Join(c.Dir, "ca.pem")})
 	for name, client := range map[string]*http.Client{
 		"no certificate": {Transport: &http.Transport{DisableKeepAlives: true,
-			DialTLSContext: caOnly.TLS.DialContext(guard.Party{Role: guard.Replica}, patience)}},
+			DialTLSContext: caOnly.TLS.DialOver(new(net.Dialer).DialContext, guard.Party{Role: guard.Replica}, patience)}},
 	} {
 		req, err := http.NewRequestWithContext(limited(t), http.MethodGet, m.Address()+"/metrics", nil)
 		if err != nil {

@@ -189,10 +189,10 @@ func (i *Identity) Client(host string, to Party) *tls.Config {
 	return c
 }
 
-// DialContext returns a dialler that makes TLS connections to parties of that
-// kind, each within timeout, handshake included.
-func (i *Identity) DialContext(to Party, timeout time.Duration) DialFunc {
-	return DialTLS((&net.Dialer{}).DialContext, timeout, func(address string) *tls.Config { return i.Client(address, to) })
+// DialOver returns a dialler that makes TLS connections to parties of that kind over those
+// of dial, each within timeout, handshake included.
+func (i *Identity) DialOver(dial DialFunc, to Party, timeout time.Duration) DialFunc {
+	return DialTLS(dial, timeout, func(address string) *tls.Config { return i.Client(address, to) })
 }
 
 // DialFunc makes a connection, as net.Dialer's DialContext does.

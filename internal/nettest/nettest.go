@@ -15,8 +15,8 @@ import (
 )
 
 // Network carries bytes between hosts. Its links are directed, and can be held: what is
-// sent over a held link arrives when it is let go, as over a switch that reboots; datagrams are lost. Safe for
-// concurrent use.
+// sent over a held link arrives when it is let go, as over a switch that reboots; datagrams
+// are lost. Safe for concurrent use.
 type Network struct {
 	mu struct {
 		sync.Mutex
@@ -93,7 +93,8 @@ func (n *Network) Whole() bool {
 	return true
 }
 
-// Host is one process's place in the network: a manager.Network and a lighthouse.Network. Safe for concurrent use.
+// Host is one process's place in the network: a manager.Network and a lighthouse.Network.
+// Safe for concurrent use.
 type Host struct {
 	Name string
 
@@ -166,6 +167,14 @@ type listener struct {
 // backlog is how many connections may wait to be accepted.
 const backlog = 1024
 
+// portLocked gives a port that is 0 the next one.
+func (n *Network) portLocked(port *int) {
+	if *port == 0 {
+		n.mu.ports++
+		*port = 10_000 + n.mu.ports
+	}
+}
+
 // Listen takes a free port, whatever address says, unless it names one.
 func (h *Host) Listen(address string) (net.Listener, error) {
 	addr, err := net.ResolveTCPAddr("tcp", address)
@@ -175,10 +184,7 @@ func (h *Host) Listen(address string) (net.Listener, error) {
 	n := h.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if addr.Port == 0 {
-		n.mu.ports++
-		addr.Port = 10_000 + n.mu.ports
-	}
+	n.portLocked(&addr.Port)
 	if h.dead || n.mu.listeners[addr.String()] != nil {
 		return nil, &net.OpError{Op: "listen", Net: "tcp", Addr: addr, Err: syscall.EADDRINUSE}
 	}
@@ -254,8 +260,8 @@ func refused(address string) error {
 
 func (h *Host) connectLocked(l *listener, out, back *link) (net.Conn, error) {
 	n := h.net
-	n.mu.ports++
-	from := &net.TCPAddr{IP: l.addr.IP, Port: 10_000 + n.mu.ports}
+	from := &net.TCPAddr{IP: l.addr.IP}
+	n.portLocked(&from.Port)
 	near := newConn(h, back, from, l.addr)
 	far := newConn(l.host, out, l.addr, from)
 	near.far, far.far = far, near

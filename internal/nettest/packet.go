@@ -32,10 +32,7 @@ func (h *Host) ListenPacket(address string) (net.PacketConn, error) {
 	n := h.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if addr.Port == 0 {
-		n.mu.ports++
-		addr.Port = 10_000 + n.mu.ports
-	}
+	n.portLocked(&addr.Port)
 	if h.dead || n.mu.sockets[addr.String()] != nil {
 		return nil, &net.OpError{Op: "listen", Net: "udp", Addr: addr, Err: syscall.EADDRINUSE}
 	}

@@ -24,7 +24,8 @@ type Options struct {
 	// Spares are started beside the founders and join them.
 	Spares int
 
-	// Network is server i's, in which all have the address 127.0.0.1. nil: loopback.
+	// Network is server i's, in which all have the address 127.0.0.1. Then
+	// the test's time is virtual. nil: loopback.
 	Network func(i int) network.Network
 
 	// Change alters the configuration of server i before each of its starts.
@@ -48,8 +49,9 @@ type Cluster struct {
 func StartCluster(t testing.TB, n int, o Options) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, tick: 5 * time.Millisecond}
-	if o.Network != nil { // in virtual time a look costs more than the wait
-		c.tick = 100 * time.Millisecond
+	if o.Network != nil {
+		c.tick = 100 * time.Millisecond                 // in virtual time a look costs more than the wait
+		t.Cleanup(func() { <-time.After(time.Minute) }) // gossip's last probes end after their servers
 	}
 	timing, ok := cluster.Timings()[o.Timing]
 	if !ok {

@@ -25,7 +25,6 @@ func inWorldOfServers(t *testing.T, o options, script func(w *world, s *servers)
 	synctest.Test(t, func(bubble *testing.T) {
 		w := newWorld(bubble, t, o)
 		s := &servers{w: w}
-		bubble.Cleanup(func() { time.Sleep(time.Minute) }) // gossip's last probes end after their servers
 		s.all = lighthousetest.StartCluster(bubble, 3, lighthousetest.Options{
 			Timing: "default",
 			Network: func(i int) lighthouse.Network {

@@ -73,7 +73,7 @@ func (l *Flags) open(ctx context.Context, g *guard.Guard, addr, path string, que
 	scheme := "http"
 	if g.TLS != nil {
 		scheme = "https"
-		transport.DialTLSContext = g.TLS.DialContext(guard.Party{Role: guard.Lighthouse}, tlsTimeout)
+		transport.DialTLSContext = g.TLS.DialOver(new(net.Dialer).DialContext, guard.Party{Role: guard.Lighthouse}, tlsTimeout)
 	}
 	base := addr
 	if !strings.Contains(base, "://") {

@@ -4,7 +4,6 @@ package link
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -98,9 +97,7 @@ func Transport(n network.Network, g *guard.Guard) *http.Transport {
 	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return n.Dial(ctx, address) }
 	t := &http.Transport{DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: httpTimeout}
 	if g.TLS != nil {
-		t.DialTLSContext = guard.DialTLS(dial, httpTimeout, func(address string) *tls.Config {
-			return g.TLS.Client(address, guard.Party{Role: guard.Lighthouse})
-		})
+		t.DialTLSContext = g.TLS.DialOver(dial, guard.Party{Role: guard.Lighthouse}, httpTimeout)
 	}
 	return t
 }

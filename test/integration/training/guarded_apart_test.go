@@ -3,6 +3,7 @@ package training
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -100,7 +101,7 @@ func TestAnotherJobsReplica(t *testing.T) {
 	get := func(o guard.Options) (int, error) {
 		g := guardtest.Open(t, o)
 		client := &http.Client{Timeout: patience, Transport: &http.Transport{
-			DisableKeepAlives: true, DialTLSContext: g.TLS.DialContext(guard.Party{Role: guard.Replica}, patience),
+			DisableKeepAlives: true, DialTLSContext: g.TLS.DialOver(new(net.Dialer).DialContext, guard.Party{Role: guard.Replica}, patience),
 		}}
 		resp, err := client.Get(donor + "/v1/manifest?version=any")
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -141,7 +142,7 @@ func killByLighthouse(t *testing.T, g *guard.Guard, token guard.Secret, addr str
 	t.Helper()
 	client, scheme := &http.Client{Timeout: patience}, "http"
 	if g.TLS != nil {
-		client.Transport, scheme = &http.Transport{DialTLSContext: g.TLS.DialContext(guard.Party{Role: guard.Lighthouse}, patience), DisableKeepAlives: true}, "https"
+		client.Transport, scheme = &http.Transport{DialTLSContext: g.TLS.DialOver(new(net.Dialer).DialContext, guard.Party{Role: guard.Lighthouse}, patience), DisableKeepAlives: true}, "https"
 	}
 	defer client.CloseIdleConnections()
 	at := scheme + "://" + addr + "/jobs/default/replicas/" + url.PathEscape(tr.m.ReplicaID()) + "/kill"
